@@ -35,7 +35,7 @@ help: ## this list
 setup: ## .venv and Java, nothing else
 	@./bootstrap.sh
 
-live: ## and what live testbeds need: Mininet, Redis, Serf … (as root on Debian), Go, the broker
+live: ## and what live testbeds need: Mininet, Redis, nginx … (as root on Debian), Go, the broker, ratelimit
 	@./bootstrap.sh live
 
 figures: setup ## every figure and claim at SCALE=quick, and the report
@@ -101,5 +101,5 @@ clean: ## remove results (out/) and caches
 	rm -rf out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
-distclean: clean ## and the environment (.venv, .java, .go, .brokerd, .erlang)
-	rm -rf .venv .java .java.partial .go .go.partial .brokerd .erlang
+distclean: clean ## and the environment (.venv, .java, .go, .brokerd, .bucket4j, .ratelimit, .erlang)
+	rm -rf .venv .java .java.partial .go .go.partial .brokerd .bucket4j .ratelimit .erlang

@@ -2,7 +2,8 @@
 # Makes all that Ratebed needs, inside this checkout: .venv (Python packages) and .java (what Spark runs on).
 #
 #   ./bootstrap.sh         for running on the virtual testbed
-#   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, Serf, ZooKeeper, Docker …, Go (.go), the broker (.brokerd); and Erlang
+#   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, HAProxy, nginx, Serf, ZooKeeper, Docker …, Go (.go),
+#                          the broker (.brokerd), envoyproxy/ratelimit (.ratelimit); and Erlang
 #   ./bootstrap.sh test    and what only tests need: a browser that opens the report
 #   ./bootstrap.sh machine     a machine of Ratebed's own, as root: live, Open vSwitch, and the command `ratebed`
 #   ./bootstrap.sh vm      for running on the virtual testbed, and what `make test-vm` makes machines with
@@ -31,7 +32,7 @@ apt_install() {
     } </dev/null 2>&1 9<&-) || { tail -n 5 <<<"$said" >&2; return 1; } # a daemon must not keep our lock
 }
 
-# A daemon that comes with a package (Redis, Serf, sshd) is not to run: we start our own where we need one.
+# A daemon that comes with a package (Redis, nginx, sshd) is not to run: we start our own where we need one.
 policy=/usr/sbin/policy-rc.d
 keep_daemons_down() {
     local ours="by Ratebed's bootstrap.sh, while it installs"
@@ -136,15 +137,18 @@ EOF
     mv .java.partial .java
 }
 
-# --- live testbeds: system packages, Go, the broker ---------------------------------------------------
+# --- live testbeds: system packages, Go, what is built ---------------------------------------------------
 
 # What is not there and cannot be had stops nobody: `ratebed doctor` lists it, and tests say why they are skipped.
 make_live() {
     [ "$(uname -s)" = Linux ] || { say "live testbeds need Linux"; return; }
     install_missing mnexec mininet  ip iproute2  iptables iptables  brctl bridge-utils  redis-server redis-server \
-        serf serf  sshd openssh-server  dockerd docker.io  /usr/share/java/zookeeper.jar libzookeeper-java  erl erlang-base
-    go_is_ready || make_go || say "no Go: live brokers cannot be built"
-    make_broker
+        haproxy haproxy  nginx nginx-light  serf serf  sshd openssh-server  dockerd docker.io \
+        /usr/share/java/zookeeper.jar libzookeeper-java  erl erlang-base
+    go_is_ready || make_go || say "no Go, or an old one: live brokers or ratelimit cannot be built"
+    make_program testbed.brokers.brokerd.build brokerd
+    make_program testbed.servers.ratelimit.build ratelimit
+    make_bucket4j
 }
 
 # The rest of what a machine has that is for nothing but Ratebed: the one of `vagrant up`, an image.
@@ -192,13 +196,17 @@ install_missing() {
             say "missing for some live testbeds: ${missing[*]} (as root on Debian: apt-get install --no-install-recommends …)"
     fi
     command -v update-rc.d >/dev/null || return 0
-    for service in redis-server serf docker.io:docker openssh-server:ssh libvirt-daemon-system:libvirtd; do
+    for service in redis-server haproxy nginx-light:nginx serf docker.io:docker openssh-server:ssh \
+        libvirt-daemon-system:libvirtd; do
         [[ " ${wanted[*]} " != *" ${service%:*} "* ]] ||
             update-rc.d "${service#*:}" disable >/dev/null 2>&1 || true # nor at the next start
     done
 }
 
-go_is_ready() { .venv/bin/python -c 'from testbed.brokers.brokerd.build import find_go; find_go()' 2>/dev/null; }
+# Whether there is one that is new enough for all that is built.
+go_is_ready() {
+    .venv/bin/python -c 'from testbed.servers.ratelimit.build import MODULE; MODULE.find_go()' 2>/dev/null
+}
 
 # The Python package is Go's own distribution, and a script that needs to be on Python's path: we link past that.
 make_go() {
@@ -210,9 +218,16 @@ make_go() {
     go_is_ready
 }
 
-make_broker() {
+# Compiles what is not there yet; the first time, it needs access to Go's modules.
+make_program() {
     local said
-    said=$(.venv/bin/python -m testbed.brokers.brokerd.build 2>&1) || say "no brokerd: $(tail -n 1 <<<"$said")"
+    said=$(.venv/bin/python -m "$1" 2>&1) || say "no $2: $(tail -n 1 <<<"$said")"
+}
+
+# The limiter bucket4j: our few lines of Java, and the jars that testbed/servers/bucket4j/jars.sha256 lists.
+make_bucket4j() {
+    install_missing javac default-jdk-headless  mvn maven
+    make_program testbed.servers.bucket4j.build bucket4j-member # in seven minutes at most
 }
 
 # --- in order, one at a time ------------------------------------------------------------------------

@@ -209,6 +209,33 @@ def _windows_by_user(requests: DataFrame, runs: DataFrame, instant: str) -> Data
 # --- answers -------------------------------------------------------------------------------------
 
 
+def by_second(requests: DataFrame, samples: DataFrame) -> tuple[DataFrame, DataFrame]:
+    """Both with t_ns, the begin of the second to which a row belongs, so that ``answers`` can take it as ``by``.
+
+    A request belongs to the second in which it was decided, a lost one to that in which it was intended.  Of samples:
+    ``unanswered_count`` is of the second that ends at its instant, all others are of theirs.
+    """
+    at_ns = F.when(F.col("metric") == "unanswered_count", F.col("at_ns") - 1).otherwise(F.col("at_ns"))
+    return (
+        requests.withColumn("t_ns", _second(F.coalesce("decided_at_ns", "intended_at_ns"))),
+        samples.withColumn("t_ns", _second(at_ns)),
+    )
+
+
+def _second(at_ns: Column) -> Column:
+    return at_ns - F.pmod(at_ns, F.lit(SECOND_NS))
+
+
+def within(frame: DataFrame, spans: DataFrame, instant: str = "t_ns") -> DataFrame:
+    """The rows of a span: ``instant`` is from_ns or later, and before until_ns.
+
+    ``spans``: run_id, from_ns, until_ns; rows of other runs are left out.  With ``t_ns`` of ``by_second``, from_ns and
+    until_ns have to be whole seconds.
+    """
+    inside = (F.col(instant) >= F.col("from_ns")) & (F.col(instant) < F.col("until_ns"))
+    return frame.join(F.broadcast(spans), "run_id").where(inside).drop("from_ns", "until_ns")
+
+
 def waits(requests: DataFrame, by: Sequence[str] = ()) -> DataFrame:
     """How long users waited, from the intended instant to the verdict: run_id, ``by``, decided_count, p50_ns, p99_ns.
 

@@ -62,6 +62,7 @@ class FigureSection:
     run_ids: Sequence[str] = ()
     tables: "dict[str, pd.DataFrame]" = field(default_factory=dict)  # the numbers behind the drawing
     notes: str = ""
+    texts: Mapping[str, str] = field(default_factory=dict)  # title -> text that is shown as it is
     paper: str = ""  # sections of one paper stand together under its name
 
 
@@ -285,8 +286,9 @@ def _figure(section: FigureSection, runs: str) -> str:
         _drawing(section),
         f"<p>{escape(section.notes)}</p>" if section.notes else "",
         *[_claim(section, result) for result in section.results],
-        "<h3>Behind this figure</h3>" if section.command or section.run_ids or section.tables else "",
+        "<h3>Behind this figure</h3>" if section.command or section.run_ids or section.tables or section.texts else "",
         f"<pre><code>{escape(section.command)}</code></pre>" if section.command else "",
+        *[_text(title, text) for title, text in section.texts.items()],
         *[_data(name, table) for name, table in section.tables.items()],
         _run_list(section.run_ids, runs),
         "</section>",
@@ -347,6 +349,10 @@ def _published(check: Check) -> str:
 
 def _status_text(status: Status) -> str:
     return f'<span class="{status.value}">{_STATUS_SIGNS[status]} {status.value}</span>'
+
+
+def _text(title: str, text: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>\n<pre>{escape(text)}</pre></details>"
 
 
 def _data(name: str, table: "pd.DataFrame") -> str:

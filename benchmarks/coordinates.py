@@ -12,7 +12,7 @@ import numpy as np
 from core.seeds import generator
 from systems.parts.coordinates import Array, Coordinates
 from systems.parts.vivaldi_kernel import begin, coordinates, run_rounds
-from systems.parts.vivaldi_twin import Cluster
+from systems.parts.vivaldi_twin import TwinCluster
 
 ROUNDS, RTT_S = 600, 0.05
 COUNTS = (16, 128)
@@ -36,7 +36,7 @@ def by_arrays(rtt_s: Array) -> Coordinates:
 
 def by_objects(rtt_s: Array) -> Coordinates:
     """The twin's answer."""
-    twin = Cluster(len(rtt_s), generator(1, "benchmark"))
+    twin = TwinCluster(len(rtt_s), generator(1, "benchmark"))
     twin.run_rounds(rtt_s, ROUNDS)
     return twin.coordinates
 

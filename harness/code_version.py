@@ -18,17 +18,18 @@ from core.digests import digest_of
 from studies import STUDIES, load_study
 from studies.spec import RunSpec
 from systems import SYSTEMS
-from systems.loader import is_file, load_system
+from systems.loader import declared, is_file, load_system
 from testbed import TESTBEDS, load_testbed
-from testbed.servers import SERVERS
+from testbed.servers import BUILT, SERVERS
 from testbed.topologies.topology import TOPOLOGIES
 from workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent
 _OURS = ("core", "systems", "workloads", "testbed", "studies", "collectors", "harness")
-_DATA = (".csv", ".toml", ".json", ".erl")
+_DATA = (".csv", ".toml", ".json", ".erl", "go.mod", "go.sum")
 _GO = ("*.go", "go.mod", "go.sum")
 _BROKER = Path("testbed/brokers/brokerd")
+_JAVA = (".java", ".options", ".properties", ".sha256", "pom.xml")
 _NAME = re.compile(rf"({'|'.join(_OURS)})(\.\w+)+(:\w+)?")
 _BY_SPEC = {"virtual", "live", "plane", "stand_in", "servers"}  # options whose text counts for some specs only
 
@@ -78,8 +79,10 @@ def _roots(testbed: str, study: str, system: str, workload: str, topology: str) 
     roots.append(body if isinstance(body, str) else getattr(body, "__name__", ""))
     if place.real_time:
         stand_in = competes.stand_in
-        declared = [*competes.servers, competes.plane, *((stand_in.make, *stand_in.servers) if stand_in else ())]
-        roots += [SERVERS.get(name, name) for name in declared]
+        named = [*competes.servers, competes.plane, *((stand_in.make, *stand_in.servers) if stand_in else ())]
+        roots += [SERVERS.get(name, name) for name in named]
+        asks = [declared(competes, SERVERS.get(name, name)) for name in competes.servers]
+        roots += [BUILT[program] for server in asks for program in getattr(server, "programs", ()) if program in BUILT]
         roots += [text for text in vars(place).values() if isinstance(text, str)]
     for file in (name.partition(":")[0] for name in (study, system) if is_file(name)):
         roots += sorted(_read(Path(file).read_bytes(), "").names)  # the file itself is among the run's inputs
@@ -160,7 +163,7 @@ def _read(source: bytes, module: str) -> _Source:
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             if _NAME.fullmatch(node.value):
                 names.add(node.value)
-            elif node.value.endswith(_DATA) and "\n" not in node.value and "*" not in node.value:
+            elif node.value.endswith((*_DATA, *_JAVA)) and "\n" not in node.value and "*" not in node.value:
                 data.add(node.value)
         elif not (isinstance(node, ast.keyword) and node.arg in _BY_SPEC):
             waiting += ast.iter_child_nodes(node)

@@ -130,7 +130,7 @@ def execute(
         "platform": platform.platform(),
         "code_hash": code_hash(spec),
         "commit": commit(),
-        "versions": _versions(),
+        "versions": {**_versions(), **journal.evidence.versions},
         "schema_version": SCHEMA_VERSION,
         "topology_notes": list(point.topology.notes),
         "testbed_notes": list(journal.evidence.notes),

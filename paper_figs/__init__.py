@@ -87,6 +87,11 @@ FIGURES = {
     "limiters-live": "paper_figs.beyond.plane_live:FIGURE",
     "crdt-wan": "paper_figs.beyond.crdt_wan:FIGURE",
     "redis-wan": "paper_figs.beyond.redis_wan:FIGURE",
+    "deployed": "paper_figs.beyond.deployed:FIGURE",
+    "deployed-minute": "paper_figs.beyond.deployed:MINUTE",
+    "deployed-seconds": "paper_figs.beyond.deployed_seconds:FIGURE",
+    "deployed-staleness": "paper_figs.beyond.deployed_staleness:FIGURE",
+    "deployed-failures": "paper_figs.beyond.deployed_failures:FIGURE",
 }
 
 
@@ -98,12 +103,13 @@ PAPERS = {
     "epulsar": "Topics placed near their clients (ePulsar)",
     "limiters": "Beyond the sources: all limiters on one testbed",
     "redis": "Beyond the sources: all limiters on one testbed",
+    "deployed": "Deployed limiters, unmodified, over a WAN",
     "placement": "Beyond the sources: topic placement",
     "serf": "Testbeds: how far the emulated one can be trusted",
     "link": "Testbeds: how far the emulated one can be trusted",
     "fidelity": "Testbeds: how far the emulated one can be trusted",
 }
-CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters"}
+CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters", "D": "deployed"}
 
 
 def load_figure(key: str) -> "Figure":

@@ -1,6 +1,6 @@
 """What a figure's file gives: a grid, tables made by Spark, a drawing, claims."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from analysis.verdicts import Claim
@@ -11,6 +11,11 @@ from paper_figs.light import Data, Drawing, Frame
 __all__ = ["Figure", "FigureTables", "Options"]
 
 FigureTables = dict[str, Frame]
+
+
+def no_texts() -> Mapping[str, str]:
+    """Nothing to show."""
+    return {}
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,7 @@ class Figure:
     draw: Callable[[FigureTables], Drawing]
     claims: tuple[Claim, ...] = ()
     notes: str = ""  # shown under the figure in the report: calibrations, substitutes, deviations
+    texts: Callable[[], Mapping[str, str]] = no_texts  # by title, shown as they are: settings of servers, say
 
     @property
     def key(self) -> str:

@@ -83,6 +83,7 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]])
         run_ids=section["run_ids"],
         tables={} if section["skipped"] else tables_of(out, name),
         notes=" ".join(filter(None, notes)),
+        texts=figure.texts(),
         paper=PAPERS[section["key"].partition("-")[0]],
     )
 

@@ -204,16 +204,20 @@ def as_one_bucket(asked: Callable[[RunHistory], Iterator[Taking]]) -> Invariant:
     return Invariant("decides as a token bucket", broken)
 
 
-def _rejected_in_vain(history: RunHistory) -> Violation | None:
-    """Nobody is rejected whose tokens, with all that were ever admitted anywhere, are at most c."""
+def rejected_in_vain(history: RunHistory, all_asked: bool = False) -> Violation | None:
+    """Nobody is rejected whose tokens, with all that were ever admitted anywhere, are at most c.
+
+    ``all_asked``: with all that were ever asked for, of limiters that count rejected requests as well.
+    """
     capacity = config_limit(history).capacity
     spent: dict[str, int] = defaultdict(int)
     for step, request, verdict, unanswered in history.decisions:
-        if verdict is Verdict.ADMIT:
-            spent[request.user] += request.cost
-        elif not unanswered and spent[request.user] + request.cost <= capacity:
+        together = spent[request.user] + request.cost
+        if verdict is Verdict.REJECT and not unanswered and together <= capacity:
             what = f"rejects {request.user} {request.cost} after {spent[request.user]} of {capacity} in all"
             return Violation(step.true_ns, step.node, what)
+        if verdict is Verdict.ADMIT or all_asked:
+            spent[request.user] = together
     return None
 
 
@@ -231,4 +235,4 @@ def first_is_admitted(tokens_of: Callable[[RunHistory], Fraction | int]) -> Inva
     return Invariant("the first request is admitted", broken)
 
 
-NO_VAIN_REJECTION = Invariant("no rejection below capacity", _rejected_in_vain)
+NO_VAIN_REJECTION = Invariant("no rejection below capacity", rejected_in_vain)

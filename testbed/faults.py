@@ -19,6 +19,14 @@ class Crash:
 
 
 @dataclass(frozen=True)
+class ServerCrash:
+    """The server processes that stand beside a node are killed, and the node goes on; only real hosts have such."""
+
+    at_ns: int
+    node: str
+
+
+@dataclass(frozen=True)
 class Restart:
     """A crashed node begins anew: empty, with ``Start(None)``, or with a copy of ``copy_from``'s state.
 
@@ -98,11 +106,23 @@ class ClockSkew:
     offset_ns: int
 
 
-Fault = Crash | Restart | Partition | Heal | LinkLoss | LinkDuplication | LinkReordering | Handover | ClockSkew
+Fault = (
+    Crash
+    | ServerCrash
+    | Restart
+    | Partition
+    | Heal
+    | LinkLoss
+    | LinkDuplication
+    | LinkReordering
+    | Handover
+    | ClockSkew
+)
 EVERY = "*"
 
 KINDS: dict[str, Callable[..., Fault]] = {
     "crash": Crash,
+    "server-crash": ServerCrash,
     "restart": Restart,
     "partition": Partition,
     "heal": Heal,
@@ -184,7 +204,7 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
             case Handover(_, host, point):
                 _check_handover(host, point, fault, topology)
                 joined = [{host, point} if host in pair else pair for pair in joined]
-            case ClockSkew(_, node, _):
+            case ClockSkew(_, node, _) | ServerCrash(_, node):
                 _known_node(node, fault, topology)
     return ordered
 

@@ -31,6 +31,9 @@ OURS = ("systems", "harness", "testbed", "studies")  # what an edited module is 
 TARGETS = {  # file -> systems whose schedules reach it
     f"{LIMITERS}/centralised.py": ("centralised",),
     f"{LIMITERS}/static_split.py": ("static-split",),
+    f"{LIMITERS}/fixed_window.py": ("fixed-window",),
+    f"{LIMITERS}/overwrite.py": ("overwrite",),
+    f"{LIMITERS}/owner_global.py": ("owner-global",),
     f"{LIMITERS}/counter_node.py": ("crdt-counter",),
     f"{LIMITERS}/crdt_counter_literal.py": ("crdt-counter",),
     f"{LIMITERS}/crdt_queue_literal.py": QUEUES,
@@ -44,6 +47,7 @@ TARGETS = {  # file -> systems whose schedules reach it
     "systems/parts/lease_book.py": ("leases",),
     "systems/parts/lease_client.py": ("leases",),
     "systems/parts/portion.py": ("leases", "throttler"),
+    "systems/parts/gather_loop.py": ("owner-global",),
     "systems/parts/gossip.py": ("crdt-counter", "crdt-queue"),
     "systems/parts/limit.py": ("static-split", "centralised"),
     "systems/parts/questions.py": ("centralised", "redis-gcra"),

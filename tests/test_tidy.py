@@ -3,10 +3,15 @@
 import re
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from tests.tidy import (
+    DEPLOYED,
+    DEPLOYED_LINES,
+    DRIVER_LINES,
+    DRIVERS,
     FOLDER_MODULES,
     FUNCTION_LINES,
     MODULE_LINES,
@@ -116,6 +121,7 @@ CANARIES = [
     ("docstrings", "core/a.py", '"""A."""\ndef public(): ...'),
     ("docstrings", "core/a.py", '"""A."""\nclass Public:\n    x = 1'),
     ("docstrings", "core/a.py", '"""A."""\nclass Public:\n    """B."""\n    def method(self): ...'),
+    ("docstrings", "core/a.py", '"""A."""\nclass Public(B):\n    """See ``B``, nearly."""\n    def method(self): ...'),
     ("docstrings", "core/a.py", '"""TODO."""'),
     ("docstrings", "tests/test_a.py", '"""todo"""'),
     ("docstrings", "core/a.py", '""""""'),
@@ -145,6 +151,11 @@ def test_a_canary_offends(name: str, path: str, text: str) -> None:
     assert RULES[name](Source(path, text))
 
 
+def test_methods_may_be_described_where_their_class_says() -> None:
+    source = Source("core/a.py", '"""A."""\nclass Public(B):\n    """See ``B``."""\n    def method(self): ...')
+    assert not RULES["docstrings"](source)
+
+
 def test_a_class_name_with_two_meanings_offends() -> None:
     pair = [Source("core/a.py", "class Load: ..."), Source("systems/b.py", "def f():\n    class Load: ...")]
     renamed = [Source(source.path, source.text.replace("Load", "Weight")) for source in pair]
@@ -159,6 +170,17 @@ def test_a_crowded_folder_offends(folder: str) -> None:
     assert not TREE_RULES["small_folders"]([*sources, Source(f"{folder}/deeper/m.py", "")])
     (complaint,) = TREE_RULES["small_folders"]([*sources, Source(f"{folder}/one_more.py", "")])
     assert complaint.startswith(f"{folder}: 17 modules")
+
+
+def test_a_long_driver_offends_and_so_does_what_drivers_share() -> None:
+    assert set(DEPLOYED) <= {source.path for source in SOURCES}
+    a_third = Source(DEPLOYED[0], "x\n" * (DEPLOYED_LINES // 3))
+    shared = [replace(a_third, path=path) for path in DEPLOYED]
+    drivers = [Source(f"{DRIVERS}a.py", "x\n" * DRIVER_LINES), Source("systems/limiting/a.py", "x\n" * 99)]
+    assert not TREE_RULES["small_drivers"]([*shared, *drivers])
+    (complaint,) = TREE_RULES["small_drivers"]([*shared[:2], replace(shared[2], text=shared[2].text + "x\n"), *drivers])
+    assert complaint.endswith("451 lines, at most 450")
+    assert len(TREE_RULES["small_drivers"]([Source(f"{DRIVERS}b.py", "x\n" * 81)])) == 1
 
 
 def test_what_is_let_off_is_still_there() -> None:

@@ -58,6 +58,11 @@ LIVE = re.compile(r"testbed/(hosts|nodes|brokers|servers)/.*|studies/\w+/live\.p
 
 METHODS = {("testbed/api.py", "Testbed"): 5, ("testbed/hosts/site.py", "Site"): 14}  # at most
 
+# What deployed limiters share, together, and each of their drivers.
+DEPLOYED = ("systems/limiting/deployed.py", "testbed/servers/driven.py", "testbed/servers/asking.py")
+DRIVERS = "systems/limiting/drivers/"
+DEPLOYED_LINES, DRIVER_LINES = 450, 80
+
 FOLDER_MODULES = 16  # at most, in these
 COUNTED = ("testbed", "studies", "harness")
 
@@ -258,8 +263,13 @@ Documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def _documented(node: Documented) -> Iterator[Documented]:
-    """The module, its public functions and classes, and their public methods."""
+    """The module, its public functions and classes, and their public methods.
+
+    Of a class that says no more than "See ``Driver``.", methods are described there.
+    """
     yield node
+    if isinstance(node, ast.ClassDef) and re.fullmatch(r"See ``\w+``\.", ast.get_docstring(node) or ""):
+        return
     for child in node.body:
         if isinstance(child, ast.ClassDef) and not child.name.startswith("_"):
             yield from _documented(child)
@@ -363,6 +373,18 @@ def small_folders(sources: Sequence[Source]) -> list[str]:
     ]
 
 
+def small_drivers(sources: Sequence[Source]) -> list[str]:
+    """A deployed limiter is a page, and so is most of what all of them share."""
+    lines = {source.path: len(source.text.splitlines()) for source in sources}
+    shared = sum(lines.get(path, 0) for path in DEPLOYED)
+    complaints = [f"{', '.join(DEPLOYED)}: {shared} lines, at most {DEPLOYED_LINES}"] if shared > DEPLOYED_LINES else []
+    return complaints + [
+        f"{path}: {count} lines, at most {DRIVER_LINES}"
+        for path, count in lines.items()
+        if path.startswith(DRIVERS) and count > DRIVER_LINES
+    ]
+
+
 # Put together, so that this file passes its own rule.
 _HOSTS = "|".join(
     (r"py" r"pi\.(org|python)", r"pythonhosted" r"\.org", r"npmjs" r"\.(org|com)", r"proxy\.golang" r"\.org")
@@ -396,4 +418,4 @@ RULES = {
         figures_apart,
     )
 }
-TREE_RULES = {rule.__name__: rule for rule in (one_meaning, small_folders)}
+TREE_RULES = {rule.__name__: rule for rule in (one_meaning, small_folders, small_drivers)}

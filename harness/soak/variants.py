@@ -74,7 +74,16 @@ SOAKED: dict[str, tuple[SoakVariant, ...]] = {
             *_variants(_STRICT, {}, {"learning": "lease"}, {"share": "fair"}, {"spare": False}, steps=False),
         ]
     ),
+    "fixed-window": tuple(
+        _variants(
+            {**_LIMIT, "capacity": 3},
+            {}, {"cache": True}, {"on_failure": "closed", "cache": True}, {"timeout": "300ms"},
+        )
+    ),
+    "overwrite": tuple(_variants({**_LIMIT, "capacity": 6, "rate": "2"}, {}, {"counter": "all"}, {"capacity": 2})),
+    "owner-global": tuple(_variants({**_LIMIT, "capacity": 6, "rate": "2"}, {}, {"sync": "1s"}, {"capacity": 1})),
     "redis-gcra": tuple(_variants({**_LIMIT, "timeout": "300ms"}, {}, {"on_failure": "closed"})),
+    "bucket4j": tuple(_variants({**_LIMIT, "timeout": "300ms"}, {}, {"on_failure": "closed"})),
     "throttler": tuple(
         [
             *_variants(

@@ -1,6 +1,7 @@
 """A deployed limiter as a black box: a real Redis that decides for five cities, beside ``centralised``, its model.
 
-Redis runs in New York, and every node asks it for each request (GCRA in a script: ``systems.limiting.redis_gcra``).
+Redis runs in New York, and every node asks it for each request, with GCRA in a script
+(``systems.limiting.drivers.redis_gcra``).
 ``centralised`` has its server in New York as well, and is a process a node, too.  Same WAN, same requests, same
 limit: what is offered, and where, is in ``wan``.
 """

@@ -24,12 +24,12 @@ from systems.api import Transport, Verdict
 from systems.loader import is_file, name_of
 from testbed.api import Testbed
 from testbed.brokers.traffic import STATUS_S, Crew
-from testbed.faults import ClockSkew, Crash, Fault, Restart
+from testbed.faults import ClockSkew, Crash, Fault, Restart, ServerCrash
 from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
-from testbed.servers.server import check_servers
+from testbed.servers.server import check_servers, server_versions
 from testbed.topologies.topology import Topology
 from testbed.trust.answers import account_of_answers, fault_windows, unanswered_rows
 from testbed.trust.fidelity import SCALE_NS
@@ -169,6 +169,8 @@ class _Run:
         match fault:
             case Crash(_, node):
                 self._fleet.crash(node)
+            case ServerCrash(_, node):
+                self._fleet.crash_servers(node)
             case Restart():
                 self._fleet.restart(fault)
             case ClockSkew(_, node, offset_ns):
@@ -192,7 +194,8 @@ def run(site: Site, asked: Limiting) -> RequestJournal:
     observer.findings.late(journal.lateness_ns())
     observer.findings.disturbed(journal.epoch_ns, journal.journal.faults)
     observer.findings.answers, observer.findings.lost_agents = journal.answers, journal.lost_servers
-    return replace(journal, evidence=observer.evidence())
+    versions = server_versions(asked.system)
+    return replace(journal, evidence=replace(observer.evidence(), versions=versions))
 
 
 def played(site: Site, asked: Limiting, mark: Callable[[], int] = time.time_ns) -> RequestJournal:
@@ -229,7 +232,10 @@ def check(testbed: Testbed, asked: Limiting) -> None:
         fix = "bring it into systems/, or use another testbed"
         raise SpecError(f"{name_of(asked.system)} is not brought to the machines of {testbed.name}", fix)
     check_servers(asked.system, testbed.name)
-    links = [fault for fault in asked.faults if not isinstance(fault, Crash | Restart | ClockSkew)]
+    of_servers = [fault for fault in asked.faults if isinstance(fault, ServerCrash)]
+    if of_servers and not asked.system.servers:
+        raise SpecError(f"{of_servers[0]}: system {asked.system.key} asks no server", "crash the node")
+    links = [fault for fault in asked.faults if not isinstance(fault, Crash | ServerCrash | Restart | ClockSkew)]
     if links and not testbed.has_links:
         raise SpecError(f"{links[0]}: {testbed.name} has no links to change", "use --testbed mininet, or virtual")
 

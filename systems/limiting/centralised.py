@@ -6,7 +6,7 @@ nothing at all while the server cannot be reached.  With no delay it is the orac
 compares with (4.3.1): the decisions are GCRA's in the order of arrival at the server.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from sys import getsizeof
 
@@ -23,6 +23,7 @@ from systems.api import (
     RunHistory,
     Send,
     Start,
+    Step,
     System,
     Timer,
     Transport,
@@ -203,29 +204,42 @@ def _asked(history: RunHistory) -> Iterator[Taking]:
                 yield Taking(step, meters.setdefault(user, Meter(limit)), limit.capacity, cost, admitted)
 
 
-def answered_or_alone(history: RunHistory) -> Violation | None:
-    """A verdict is the server's answer, or ``on_failure``, unanswered, at the time-out."""
+Told = Callable[[Step], Iterator[tuple[int, Verdict]]]  # what a step tells its node of: the verdict on a request
+
+
+def _teller(history: RunHistory) -> Told:
+    """What the server answers."""
+
+    def told(step: Step) -> Iterator[tuple[int, Verdict]]:
+        if isinstance(step.event, Delivery) and isinstance(step.event.message, Answer):
+            yield step.event.message.request_id, _verdict(step.event.message.admitted)
+
+    return told
+
+
+def answered_or_alone(history: RunHistory, teller: Callable[[RunHistory], Told] = _teller) -> Violation | None:
+    """A verdict is what the node was first told, or ``on_failure``, unanswered, at the time-out."""
     server, wait_ns = history.config.server or history.names[0], timeout_ns(history.config)
-    alone = FAILURES[history.config.on_failure]
-    answers: dict[int, bool] = {}
+    alone, told = FAILURES[history.config.on_failure], teller(history)
+    heard: dict[int, Verdict] = {}
     came_ns: dict[int, tuple[int, int]] = {}
     for step in history.steps:
-        match step.event:
-            case Arrival(request):
-                came_ns[request.id] = step.at_ns, step.true_ns
-            case Delivery(_, Answer(request_id, admitted)):
-                answers.setdefault(request_id, admitted)
+        if isinstance(step.event, Arrival):
+            came_ns[step.event.request.id] = step.at_ns, step.true_ns
+        for request_id, verdict in told(step):
+            heard.setdefault(request_id, verdict)
         for effect in step.effects:
             if not isinstance(effect, Decide) or (step.node == server and not effect.unanswered):
                 continue
             waited_ns = step.at_ns - came_ns[effect.request_id][0]
             if effect.unanswered:
-                wrong = effect.verdict is not alone or waited_ns + history.clocks_apart_ns < wait_ns
+                wrong = effect.verdict is not alone or effect.request_id in heard
+                wrong = wrong or waited_ns + history.clocks_apart_ns < wait_ns
             else:
-                wrong = effect.request_id not in answers or effect.verdict is not _verdict(answers[effect.request_id])
+                wrong = effect.verdict is not heard.get(effect.request_id)
             if wrong or step.true_ns - came_ns[effect.request_id][1] > wait_ns + history.clocks_apart_ns:
                 what = f"decides request {effect.request_id} as {effect.verdict.value} after {waited_ns} ns"
-                said = answers.get(effect.request_id)
+                said = heard.get(effect.request_id)
                 return Violation(step.true_ns, step.node, what + f", told {said}, unanswered {effect.unanswered}")
     return None
 

@@ -5,6 +5,7 @@ Rates are rationals and balances integers, so that ties are ties.  Instants and 
 deaths of a queue's elements and GCRA's theoretical arrival time are then whole numbers of ticks.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -53,6 +54,27 @@ def limit_of(capacity: int, rate: str) -> Limit:
     if not 0 < per_ns.numerator <= _FINEST_RATE or capacity * per_ns.denominator > _LONGEST_LIFE:
         raise SpecError(f"rate = {rate!r}", "give a positive rate of fewer digits, and a smaller capacity")
     return Limit(capacity, per_ns.numerator, per_ns.denominator)
+
+
+@dataclass(frozen=True)
+class Quota:
+    """A limit as deployed limiters say it: ``count`` requests of a user in ``period``, in seconds."""
+
+    count: int
+    period: Fraction
+
+    def __str__(self) -> str:
+        return f"{self.count} in {float(self.period):g} s"
+
+
+def whole(driver: str, quota: Quota, periods: Mapping[str, int]) -> str:
+    """The name of the quota's period, of those that a limiter knows in whole seconds; SpecError with the nearest."""
+    names = {seconds: name for name, seconds in periods.items()}
+    if quota.period not in names:
+        nearest = min(names, key=lambda seconds: max(seconds / quota.period, quota.period / seconds))
+        fix = f"the nearest that it can: capacity = {quota.count}, rate = {Fraction(quota.count, nearest)}"
+        raise SpecError(f"{driver} cannot say {quota}: it counts by {', '.join(periods)}", fix)
+    return names[int(quota.period)]
 
 
 def per_period(text: str) -> tuple[int, str]:

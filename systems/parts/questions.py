@@ -37,6 +37,10 @@ class Questions:
         """The verdict, unless it was given already."""
         return self._decided(request_id, verdict, unanswered=False)
 
+    def refused(self, request_id: int) -> list[Effect]:
+        """What came was no answer: the verdict that is given alone, unless one was given already."""
+        return self._decided(request_id, self.on_failure, unanswered=True)
+
     def rung(self, now_ns: int) -> list[Effect]:
         """The timer rang: decide those that waited too long."""
         if self._set_back or (self._deadlines and self._deadlines[0][0] > now_ns):

@@ -6,7 +6,7 @@ from systems.parts.coordinates import Array, Coordinates, stacked
 from systems.parts.vivaldi import Vivaldi
 
 
-class Cluster:
+class TwinCluster:
     """Nodes 0 to n - 1, which share one generator with the rounds: the kernel's order of draws."""
 
     def __init__(self, nodes: int, rng: np.random.Generator):

@@ -21,7 +21,7 @@ from threading import Thread
 
 from core.errors import HarnessError, LinkError, MachineError, SpecError, SystemFault
 from core.records import Json
-from testbed.hosts.pipes import Process
+from testbed.hosts.pipes import AgentProcess
 
 ANSWER_TIMEOUT_S = 20.0
 END_TIMEOUT_S = 5.0
@@ -43,7 +43,7 @@ class Agent:
     after that the agent only takes ``stop``.
     """
 
-    def __init__(self, name: str, process: Process, log: Path, host: str = ""):
+    def __init__(self, name: str, process: AgentProcess, log: Path, host: str = ""):
         self.name, self.process, self.log, self.host = name, process, log, host
         self._buffer = b""
         self._asked: deque[str] = deque(["start"])  # what is not answered yet; the first line is asked by starting

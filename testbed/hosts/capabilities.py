@@ -16,7 +16,8 @@ from pathlib import Path
 from core.errors import HarnessError, MachineError
 from core.registry import lookup
 from testbed.findings import Finding
-from testbed.servers import SERVERS
+from testbed.golang import find_go
+from testbed.servers import BUILT, SERVERS
 
 TRY_TIMEOUT_S = 20.0
 CHECKOUT = Path(__file__).resolve().parents[2]
@@ -43,8 +44,13 @@ def tries(*command: str) -> bool:
 
 
 def tool(name: str) -> str | None:
-    """The path of a program: on the PATH, or in ``SBIN``."""
-    return shutil.which(name) or shutil.which(name, path=SBIN)
+    """The path of a program: as this checkout has built it, on the PATH, or in ``SBIN``."""
+    return _built(name) or shutil.which(name) or shutil.which(name, path=SBIN)
+
+
+def _built(name: str) -> str | None:
+    program = lookup("program", BUILT, name) if name in BUILT else None
+    return str(program) if program is not None and program.is_file() else None
 
 
 def find_iptables() -> str | None:
@@ -80,9 +86,7 @@ def _pinning() -> str | bool:
 
 def _go() -> str:
     """As the build of our broker looks for it: new enough, wherever it is."""
-    from testbed.brokers.brokerd import build
-
-    return str(build.find_go())
+    return str(find_go())
 
 
 def _brokerd() -> str | bool:
@@ -166,8 +170,9 @@ def capability(name: str) -> Capability:
     """One of ``CAPABILITIES``, or what a server of that name needs."""
     if name in CAPABILITIES:
         return CAPABILITIES[name]
-    needed: Capability = lookup("server", SERVERS, name).capability
-    return needed
+    from testbed.servers.server import load_server
+
+    return load_server(name).capability
 
 
 @cache

@@ -15,7 +15,7 @@ from testbed.hosts.capabilities import find_capability, tool
 KILL_S = 5.0  # within which a process ends of SIGKILL
 
 
-class Process(Protocol):
+class AgentProcess(Protocol):
     """The harness' end of a process: its input, its output, its end."""
 
     pid: int  # on its own machine
@@ -47,7 +47,7 @@ class Process(Protocol):
 
 
 class PipedProcess(subprocess.Popen[bytes]):
-    """``Process`` on this machine, in a session of its own: Ctrl-C is for the harness, and its children end with it."""
+    """``AgentProcess`` here, in a session of its own: Ctrl-C is for the harness, and its children end with it."""
 
     def __init__(self, words: Sequence[str], log: IO[str], environment: Mapping[str, str]):
         super().__init__(
@@ -78,7 +78,7 @@ class PipedProcess(subprocess.Popen[bytes]):
         return ended.si_status if ended.si_code == os.CLD_EXITED else -ended.si_status
 
     def send(self, data: bytes, until_s: float) -> None:
-        """See ``Process``."""
+        """See ``AgentProcess``."""
         if self._input.closed:
             raise BrokenPipeError
         line, descriptor = memoryview(data), self._input.fileno()
@@ -89,7 +89,7 @@ class PipedProcess(subprocess.Popen[bytes]):
                 _wait_for(descriptor, select.POLLOUT, until_s)
 
     def receive(self, until_s: float) -> bytes:
-        """See ``Process``."""
+        """See ``AgentProcess``."""
         if self._output.closed:
             return b""
         descriptor = self._output.fileno()
@@ -97,7 +97,7 @@ class PipedProcess(subprocess.Popen[bytes]):
         return os.read(descriptor, 1 << 16)
 
     def end(self, timeout_s: float) -> int:
-        """See ``Process``."""
+        """See ``AgentProcess``."""
         with suppress(BrokenPipeError):
             self._input.close()
         if self.returncode is None:

@@ -21,7 +21,7 @@ from core.records import Options
 from testbed.faults import Fault
 from testbed.hosts.agent import COMMENT, Agent
 from testbed.hosts.cleaning import kill_marked
-from testbed.hosts.pipes import PipedProcess, Process, scheduling
+from testbed.hosts.pipes import AgentProcess, PipedProcess, scheduling
 from testbed.hosts.state import RunState, start_time
 from testbed.topologies.topology import Topology
 
@@ -173,7 +173,7 @@ class Site(ABC):
         self.agents[name] = Agent(name, process, log, host)
         return self.agents[name]
 
-    def _process(self, host: str, program: Program, log: Path) -> tuple[Process, list[str]]:
+    def _process(self, host: str, program: Program, log: Path) -> tuple[AgentProcess, list[str]]:
         """Start a program's process; also returns which of its wishes are refused."""
         name, fifo_priority = program.name, program.fifo_priority
         wishes, refused = scheduling(tuple(program.cores), fifo_priority)

@@ -22,7 +22,7 @@ from testbed.hosts.site import Program, Site
 from testbed.nodes.member import node_seed
 from testbed.nodes.planes import Surroundings
 from testbed.nodes.records import NodeRecords, read_records
-from testbed.servers.server import RunningServer, check_servers, servers_of
+from testbed.servers.server import Placing, check_servers, servers_of
 
 LOAD_S = 120.0  # many processes start at once, on few cores, and may have to compile
 _CONNECT_S = 30.0
@@ -69,17 +69,15 @@ class NodeFleet:
         self._processes: list[str] = []  # names of the agents that were started and not forgotten
         self._epoch_ns = 0
         self._offsets_ns: Mapping[str, int] = {}
-        self._server_node, self._servers_wanted = system.beside(config) or self.names[0], True
-        self._servers: dict[str, RunningServer] = {
-            server.name: server.beside(site, self._server_node, self.token) for server in servers_of(system)
-        }
-        self._lost_servers = set[str]()
+        placing = Placing(self.names, system.beside(config) or self.names[0], self.token, config)
+        self._servers = [server.deploy(site, placing) for server in servers_of(system)]
+        self._without_servers, self._lost_servers = set[str](), set[str]()  # nodes; processes
         self.folder = site.folder / "nodes"
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def start(self, restarts: Sequence[Restart] = ()) -> None:
         """Start all processes, load the system in them, and connect those that run from the beginning."""
-        self._start_servers()
+        self._start_servers(self.names)
         lives = [self._begin(name, 0) for name in self.names]
         lives += [self._begin(restart.node, number) for number, restart in enumerate(restarts, 1)]
         for life in lives:
@@ -126,11 +124,14 @@ class NodeFleet:
         self._processes.remove(place.agent.name)
         self._site.forget(place.agent.name)
         place.agent = None
-        if name == self._server_node:
-            self.lost_servers()
-            self._servers_wanted = False
-            for server in self._servers.values():
-                server.kill()
+        self.crash_servers(name)
+
+    def crash_servers(self, name: str) -> None:
+        """Kill what servers stand beside a node, and not the node."""
+        self.lost_servers()
+        self._without_servers.add(name)
+        for server in self._servers:
+            server.kill(name)
 
     def restart(self, restart: Restart) -> None:
         """Let the process that waits for this restart take the node's place; it keeps address and clock."""
@@ -139,8 +140,7 @@ class NodeFleet:
         path, snapshot = self.folder / f"{restart.node}.copied.{restart.at_ns}", ""
         if restart.copy_from and self._snapshot(restart.copy_from, path, counted=True):
             snapshot = self._site.put(restart.node, path)
-        if restart.node == self._server_node:
-            self._start_servers()
+        self._start_servers([restart.node])
         agent.ask("listen", port=place.port)
         agent.ask("connect", **self._introduction(restart.node))
         agent.ask("go", **self._clock_of(restart.node), snapshot=snapshot)
@@ -173,8 +173,8 @@ class NodeFleet:
 
     def lost_servers(self) -> tuple[str, ...]:
         """The processes of servers that have ended, by now or before a crash of their node, which took none along."""
-        servers = self._servers.values() if self._servers_wanted else ()
-        self._lost_servers |= {server.process.name for server in servers if not server.process.alive}
+        wanted = [pair for server in self._servers for pair in server.processes if pair[0] not in self._without_servers]
+        self._lost_servers |= {process.name for _, process in wanted if not process.alive}
         return tuple(sorted(self._lost_servers))
 
     @contextmanager
@@ -220,7 +220,7 @@ class NodeFleet:
     def stop(self) -> None:
         """End all processes."""
         with ExitStack() as ends:  # all of them, whatever goes wrong with one
-            for server in self._servers.values():
+            for server in self._servers:
                 ends.callback(server.stop)
             for name in self._processes:
                 ends.callback(self._site.forget, name)
@@ -236,12 +236,13 @@ class NodeFleet:
         records.unlink(missing_ok=True)  # of an earlier fleet on this site
         return _Life(name, number, agent, records)
 
-    def _start_servers(self) -> None:
-        for server in self._servers.values():
-            server.start()
-        for server in self._servers.values():
+    def _start_servers(self, nodes: Sequence[str]) -> None:
+        there = [server for server in self._servers if not {node for node, _ in server.processes}.isdisjoint(nodes)]
+        for server in there:
+            server.start(nodes)
+        for server in there:
             server.wait()
-        self._servers_wanted = True
+        self._without_servers.difference_update(nodes)
 
     def _running(self) -> list[tuple[str, Agent]]:
         return [(name, place.agent) for name, place in self._places.items() if place.agent is not None]
@@ -258,7 +259,7 @@ class NodeFleet:
         around = msgspec.structs.replace(
             self.surroundings,
             node=name,
-            servers={name: server.reached_at() for name, server in self._servers.items()},
+            servers={server.name: server.reached_from(name) for server in self._servers},
             script=self._site.put(name, self.script) if self.script else "",
         )
         return {"token": self.token, "addresses": addresses, "around": msgspec.to_builtins(around)}

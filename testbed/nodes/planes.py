@@ -16,12 +16,16 @@ from testbed.hosts.loop import Clock, Loop
 
 
 class ServerAt(msgspec.Struct, frozen=True):
-    """Where nodes reach a server program; ``secret``: the run's; ``begun_s``: when it was first started, Unix time."""
+    """Where nodes reach a server program; ``secret``: the run's; ``begun_s``: when it was first started, Unix time.
+
+    ``greeting``: what is asked there before the run.
+    """
 
     address: str
     port: int
     secret: str = ""
     begun_s: int = 0
+    greeting: tuple[bytes, ...] = ()
 
 
 class ControlAt(msgspec.Struct, frozen=True):

@@ -1,9 +1,7 @@
 """Any server program that is told by a file, or by words, where to listen, and that answers bytes with bytes."""
 
-import socket
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +9,18 @@ from core.errors import MachineError
 from testbed.hosts.capabilities import Capability, tool
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
-from testbed.servers.server import LOOPBACK, RunningServer, Server, ServerProcess, port_on
+from testbed.servers.server import (
+    LOOPBACK,
+    RunningServer,
+    ServerProcess,
+    SingleServer,
+    ask_over,
+    port_on,
+    write_secretly,
+)
 
 START_S = 10.0
-ASK_S = 1.0
 _PORTS = 5  # tried one after another, where somebody else has the first
-_PART_BYTES = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -36,7 +40,7 @@ class Spot:
 
 
 @dataclass(frozen=True)
-class ServerProgram(Server):
+class ServerProgram(SingleServer):
     """A server as text and bytes.
 
     It is up when it answers ``question`` with what contains ``expected``.
@@ -74,7 +78,8 @@ class RunningProgram(RunningServer):
         self._host, self._address = site.topology.host_of(node), site.address(node)
         self._port, self._begun_s = port_on(self._address, program.port), 0
         self._file = site.folder / f"{program.name}-{node}" / "settings"
-        self.process = ServerProcess(site, self._host, f"{program.name}-{node}", self._command)
+        fixes = {program.program: program.fix}
+        self.process = ServerProcess(site, self._host, f"{program.name}-{node}", self._command, fixes=fixes)
 
     def wait(self, timeout_s: float = START_S) -> None:
         """Until it answers; before it has done so once, it is tried on other ports as well."""
@@ -83,12 +88,10 @@ class RunningProgram(RunningServer):
                 self.process.wait_for(self._answers, timeout_s)
                 self._begun_s = self._begun_s or int(time.time())
                 return
-            except MachineError as error:
+            except MachineError:
                 is_running, code = self.process.alive, self.process.exit_code
                 self.process.stop()
-                if code == ServerProcess.NO_PROGRAM:
-                    raise MachineError(f"{self._host} has no {self.program.program}", self.program.fix) from error
-                if self._begun_s or is_running or not ports_left:
+                if code == ServerProcess.NO_PROGRAM or self._begun_s or is_running or not ports_left:
                     raise
             self._port = port_on(self._address, self._port + 1)
             self.process.start()
@@ -99,12 +102,7 @@ class RunningProgram(RunningServer):
 
     def ask(self, question: bytes, expected: bytes) -> bytes:
         """What it answers, until that contains ``expected`` or nothing more comes."""
-        content = b""
-        with self._site.connect(self._host, self._port, ASK_S) as connection, suppress(socket.timeout):
-            connection.sendall(question)
-            while expected not in content and (part := connection.recv(_PART_BYTES)):
-                content += part
-        return content
+        return ask_over(self._site, self._host, self._port, question, expected)
 
     def _answers(self) -> bool:
         program = self.program
@@ -115,8 +113,5 @@ class RunningProgram(RunningServer):
 
     def _command(self) -> list[str]:
         spot = self._spot(self._site.place(self._host, self._file))
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        self._file.touch(mode=0o600)  # there may be the secret in it
-        self._file.write_text(self.program.settings(spot))
-        self._site.put(self._host, self._file)
+        write_secretly(self._site, self._host, self._file, self.program.settings(spot))
         return [self.program.program, *self.program.words(spot)]

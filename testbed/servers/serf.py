@@ -19,7 +19,7 @@ from testbed.hosts.capabilities import Capability, tool
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
 from testbed.servers.serf_rpc import SerfRpc
-from testbed.servers.server import RunningServer, Server, ServerProcess, listening_address, port_on, program_of
+from testbed.servers.server import RunningServer, ServerProcess, SingleServer, listening_address, port_on, program_of
 
 GOSSIP_PORT, RPC_PORT = 7946, 7373  # Serf's own
 PROBE_EVERY_S = {"lan": 1.0, "wan": 5.0, "local": 1.0}  # memberlist's profiles (config.go)
@@ -136,7 +136,7 @@ class SerfCluster:
             server.stop()
 
 
-class Serf(Server):
+class Serf(SingleServer):
     """An agent by itself; a study that wants a cluster makes a ``SerfCluster``."""
 
     name, programs = "serf", ("serf",)

@@ -7,18 +7,22 @@ dies with the harness.  Like them it is in the run's state file, in the site's l
 import socket
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from itertools import count, islice
+from pathlib import Path
 from secrets import randbelow
-from typing import Self
+from shlex import quote
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self
 
 from core.errors import MachineError, SpecError
 from core.registry import hint, lookup
 from systems.api import System
+from systems.limiting.deployed import Driver
 from systems.loader import declared
 from testbed.hosts.agent import Agent
-from testbed.hosts.capabilities import Capability, find_capability, require, tool
+from testbed.hosts.capabilities import SBIN, Capability, find_capability, require, tool
 from testbed.hosts.site import Program, Site
 from testbed.nodes.planes import ServerAt
 from testbed.servers import SERVERS
@@ -27,6 +31,8 @@ ANY_ADDRESS, LOOPBACK = "0.0.0.0", "127.0.0.1"
 # Below those that Linux lends to whoever connects (ip_local_port_range): one of these is not taken by somebody's
 # connection, a waiting client's of that very server even, between its being found free and its server's start.
 _SERVERS_PORTS = range(16_384, 32_768)
+ASK_S = 1.0
+_PART_BYTES = 1 << 16
 _turns = count(randbelow(len(_SERVERS_PORTS)))  # none twice in a process
 
 
@@ -41,24 +47,47 @@ class Server(ABC):
         return ()
 
     @property
+    def versions(self) -> Mapping[str, str]:
+        """Program -> its version on this machine, of those that are here and say it."""
+        return {}
+
+    @property
     @abstractmethod
     def capability(self) -> Capability:
         """What a machine must have for it: what ``doctor`` lists, with the command that adds it."""
 
     @abstractmethod
+    def deploy(self, site: Site, placing: "Placing") -> "ServerGroup":
+        """Its processes for a run's nodes, not started yet."""
+
+
+class SingleServer(Server):
+    """A server of which a run has one."""
+
+    @abstractmethod
     def beside(self, site: Site, node: str, secret: str) -> "RunningServer":
         """One on the host of ``node``, not started yet; ``secret``: a password, where it takes one."""
+
+    def deploy(self, site: Site, placing: "Placing") -> "ServerGroup":
+        """See ``Server``."""
+        return _One(self.name, placing.main, self.beside(site, placing.main, placing.secret))
 
 
 def load_server(name: str) -> Server:
     """The server of that name; SpecError for an unknown one."""
-    server: Server = lookup("server", SERVERS, name)
+    server = _served(lookup("server", SERVERS, name))
+    assert server is not None, name
     return server
 
 
 def servers_of(system: System) -> list[Server]:
     """The servers that the nodes of a system ask; SpecError, with the fix, for one that nobody has."""
     return [_declared_server(system, name) for name in system.servers]
+
+
+def server_versions(system: System) -> dict[str, str]:
+    """Program -> version, of the servers that the nodes of a system ask, as this machine has them."""
+    return {program: version for server in servers_of(system) for program, version in server.versions.items()}
 
 
 def check_servers(system: System, testbed: str, *, commands: bool = False) -> None:
@@ -83,10 +112,95 @@ def _declared_server(system: System, name: str) -> Server:
     if ":" not in name and name not in SERVERS:
         fix = hint(name, SERVERS) + "; or name one of your own, as module:SERVER or :SERVER of the system's file"
         raise SpecError(f"system {system.key} asks a server {name!r}, which nobody has", fix)
-    server = declared(system, name) if ":" in name else load_server(name)
-    if not isinstance(server, Server):
-        raise SpecError(f"system {system.key}: {name!r} is a {type(server).__name__}", "name a testbed.servers.Server")
+    if ":" not in name:
+        return load_server(name)
+    thing = declared(system, name)
+    server = _served(thing)
+    if server is None:
+        raise SpecError(f"system {system.key}: {name!r} is a {type(thing).__name__}", "name a testbed.servers.Server")
     return server
+
+
+def _served(thing: object) -> Server | None:
+    """A server as it is, or what a driver of one says."""
+    if isinstance(thing, Driver):
+        from testbed.servers.driven import Driven
+
+        return Driven(thing)
+    return thing if isinstance(thing, Server) else None
+
+
+class Placing(NamedTuple):
+    """What a server is told of the run that wants it: its nodes, the one beside which single servers stand, the run's
+    secret, and the options of the system.
+    """
+
+    nodes: Sequence[str]
+    main: str
+    secret: str
+    config: Any
+
+
+class ServerGroup(ABC):
+    """The processes of a server that a run has: one beside a node, or some beside each."""
+
+    name: str  # by which nodes are told of it
+
+    @property
+    @abstractmethod
+    def processes(self) -> list[tuple[str, "ServerProcess"]]:
+        """Each with the node beside which it stands."""
+
+    @abstractmethod
+    def start(self, nodes: Sequence[str]) -> None:
+        """Start those beside these nodes."""
+
+    @abstractmethod
+    def wait(self) -> None:
+        """Until they answer, and know each other; MachineError where they do not."""
+
+    def kill(self, node: str) -> None:
+        """A crash of those beside a node."""
+        for beside, process in self.processes:
+            if beside == node:
+                process.kill()
+
+    def stop(self) -> None:
+        """End all, in reverse; they are told before one is waited for."""
+        for _, process in self.processes:
+            process.terminate()
+        for _, process in reversed(self.processes):
+            process.stop()
+
+    @abstractmethod
+    def reached_from(self, node: str) -> ServerAt:
+        """Where a node reaches what it is to ask, once that answers."""
+
+
+class _One(ServerGroup):
+    def __init__(self, name: str, node: str, server: "RunningServer"):
+        self.name, self._node, self._server = name, node, server
+
+    @property
+    def processes(self) -> list[tuple[str, "ServerProcess"]]:
+        return [(self._node, self._server.process)]
+
+    def start(self, nodes: Sequence[str]) -> None:
+        if self._node in nodes:
+            self._server.start()
+
+    def wait(self) -> None:
+        self._server.wait()
+
+    def kill(self, node: str) -> None:
+        if node == self._node:
+            self._server.kill()
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def reached_from(self, node: str) -> ServerAt:
+        return self._server.reached_at()
 
 
 class RunningServer(ABC):
@@ -126,15 +240,25 @@ class RunningServer(ABC):
 class ServerProcess:
     """One server: started, killed and started again under one name.
 
-    ``command`` is asked for at every start.  What the program prints goes to the log of that name.  The thread that
+    ``command`` is asked for at every start; ``fixes``: program -> what brings it, where the host has none.  What the
+    program prints goes to the log of that name.  The thread that
     starts it must live as long: to the kernel, that is the parent with which it dies.
     """
 
     NO_PROGRAM = 127  # the exit code where the host has no such program
 
-    def __init__(self, site: Site, host: str, name: str, command: Callable[[], Sequence[str]]):
+    def __init__(
+        self,
+        site: Site,
+        host: str,
+        name: str,
+        command: Callable[[], Sequence[str]],
+        environment: Mapping[str, str] = MappingProxyType({}),
+        fixes: Mapping[str, str] = MappingProxyType({}),
+    ):
         self.site, self.host, self.name = site, host, name
-        self._command = command
+        self._command, self._environment, self._fixes = command, environment, fixes
+        self._program = ""
         self._agent: Agent | None = None
 
     @property
@@ -164,9 +288,13 @@ class ServerProcess:
         assert not self.alive, f"{self.name} runs"
         setpriv = tool("setpriv")  # the kernel ends it when the harness dies: it has no pipe that would tell it
         dying_with_us = [setpriv, "--pdeathsig", "KILL"] if setpriv else []
-        # A shell that becomes the program: standard output is the log, and the process keeps its id.
-        words = ["/bin/sh", "-c", 'exec "$@" >&2', self.name, *dying_with_us, *self._command()]
-        self._agent = self.site.start(self.host, Program(self.name, words))
+        # A shell that becomes the program: standard output is the log, and the process keeps its id.  It looks first
+        # where the program is on this machine; on others there may be no such folder.
+        command = self._command()
+        self._program, here = command[0], tool(command[0])
+        first = f"{quote(str(Path(here).parent))}:" if here else ""
+        words = ["/bin/sh", "-c", f'PATH={first}$PATH:{SBIN}; exec "$@" >&2', self.name, *dying_with_us, *command]
+        self._agent = self.site.start(self.host, Program(self.name, words, self._environment))
 
     def terminate(self) -> None:
         """Tell it to end, without waiting."""
@@ -193,6 +321,9 @@ class ServerProcess:
             with suppress(OSError, MachineError):
                 if answers():
                     return
+            if self.exit_code == self.NO_PROGRAM:
+                fix = self._fixes.get(self._program, "install it")
+                raise MachineError(f"{self.host} has no {self._program}", fix)
             if not self.alive:
                 raise MachineError(f"{self.name} has ended (code {self.exit_code}) before it answered", self.see_log)
             if time.monotonic() > until_s:
@@ -204,6 +335,24 @@ class ServerProcess:
         if self._agent is not None:
             self._agent = None
             self.site.forget(self.name)
+
+
+def ask_over(site: Site, host: str, port: int, question: bytes, until: bytes) -> bytes:
+    """What answers over a host's own loopback, until that contains ``until`` or nothing more comes."""
+    content = b""
+    with site.connect(host, port, ASK_S) as connection, suppress(socket.timeout):
+        connection.sendall(question)
+        while until not in content and (part := connection.recv(_PART_BYTES)):
+            content += part
+    return content
+
+
+def write_secretly(site: Site, node: str, file: Path, text: str) -> None:
+    """Bring a file to a node's host, for its user alone: there may be the run's secret in it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.touch(mode=0o600)
+    file.write_text(text)
+    site.put(node, file)
 
 
 def program_of(capability: str) -> str:

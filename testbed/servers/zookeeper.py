@@ -14,8 +14,8 @@ from core.errors import SpecError
 from testbed.hosts.capabilities import Capability, find_capability
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
-from testbed.servers.program import ASK_S, RunningProgram, ServerProgram, Spot
-from testbed.servers.server import Server, listening_address, program_of
+from testbed.servers.program import RunningProgram, ServerProgram, Spot
+from testbed.servers.server import ASK_S, SingleServer, listening_address, program_of
 from testbed.servers.zookeeper_access import access, credentials, shut
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def kazoo_client(at: ServerAt, session_s: float) -> "KazooClient":
     )
 
 
-class ZooKeeper(Server):
+class ZooKeeper(SingleServer):
     """ZooKeeper without a quorum; nodes are clients of kazoo's (``kazoo_client``)."""
 
     name = "zookeeper"

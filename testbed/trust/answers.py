@@ -13,7 +13,18 @@ from numpy.typing import NDArray
 
 from core.records import Int64
 from core.units import SECOND_NS
-from testbed.faults import EVERY, Crash, Fault, Heal, LinkDuplication, LinkLoss, LinkReordering, Partition, Restart
+from testbed.faults import (
+    EVERY,
+    Crash,
+    Fault,
+    Heal,
+    LinkDuplication,
+    LinkLoss,
+    LinkReordering,
+    Partition,
+    Restart,
+    ServerCrash,
+)
 
 Window = tuple[int, int]  # from and until, both included
 ENDLESS = 2**63 - 1
@@ -37,9 +48,9 @@ class AnswerAccount:
 def fault_windows(faults: Iterable[tuple[int, Fault]], timeout_ns: int) -> list[Window]:
     """When faults, each with the instant at which it had really happened, excuse a missing answer, in order.
 
-    They begin when they were to happen, for that takes a while.  A crash lasts until the node's restart, a partition
-    until it heals, a disturbed link until its probability is 0 again; a handover and a clock that is set are over at
-    once.  Everything excuses ``timeout_ns`` longer.
+    They begin when they were to happen, for that takes a while.  A crash lasts until the node's restart, one of servers
+    for good, a partition until it heals, a disturbed link until its probability is 0 again; a handover and a clock that
+    is set are over at once.  Everything excuses ``timeout_ns`` longer.
     """
     windows: list[Window] = []
     since_ns: dict[tuple[str, frozenset[str]], int] = {}  # what is wrong, and where -> since when
@@ -60,6 +71,8 @@ def _change(fault: Fault) -> tuple[str, frozenset[str], bool]:
     match fault:
         case Crash(_, node):
             return "down", frozenset((node,)), True
+        case ServerCrash(_, node):
+            return "without servers", frozenset((node,)), True
         case Restart(_, node):
             return "down", frozenset((node,)), False
         case Partition(_, side):

@@ -35,6 +35,7 @@ class RunEvidence:
     logs: Mapping[str, bytes] = field(default_factory=dict)  # what the processes printed: collectors.writer.read_logs
     epoch_ns: int | None = None  # CLOCK_REALTIME of the run's time 0
     notes: Sequence[str] = ()  # what of the topology the testbed does not give, a sentence each
+    versions: Mapping[str, str] = field(default_factory=dict)  # of the programs of others that were run
 
     def path_columns(self) -> dict[str, list[object]]:
         """Columns of the table ``paths``, without ``run_id``."""

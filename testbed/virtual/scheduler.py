@@ -14,7 +14,7 @@ from core.records import Request
 from core.registry import hint
 from core.units import SECOND_NS, duration_text
 from systems.api import Arrival, Decide, Delivery, Event, Node, Report, Step, System, Timer, Transport
-from testbed.faults import ClockSkew, Crash, Fault, Restart, check_faults
+from testbed.faults import ClockSkew, Crash, Fault, Restart, ServerCrash, check_faults
 from testbed.nodes.journal import NodeJournal
 from testbed.nodes.member import Group, Member, node_seed
 from testbed.topologies.topology import Topology
@@ -105,6 +105,8 @@ class EventLoop:
     def fail(self, faults: Iterable[Fault]) -> None:
         """Let faults happen; SpecError where one cannot."""
         for fault in check_faults(faults, self._network.topology):
+            if isinstance(fault, ServerCrash):
+                raise SpecError(f"{fault}: nobody asks a real server in virtual time", "use --testbed mininet")
             if isinstance(fault, Crash | Restart | ClockSkew):
                 self._known(fault.node)
             self.call_at(fault.at_ns, self._apply_fault, fault)

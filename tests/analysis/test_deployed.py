@@ -262,3 +262,40 @@ def test_answers_that_did_not_come_are_counted_where_somebody_counts(frame_of, r
     of_nodes = collect(deployed.answers(requests, samples, runs, ["node"]), ["run_id", "node"])
     of_a = of_nodes[of_nodes.run_id == "a"][["node", *counts]]
     assert list(of_a.itertuples(index=False, name=None)) == [("n1", 2, 0, 1, 1), ("n2", 2, 1, 1, 0)]
+
+
+def test_a_request_belongs_to_the_second_of_its_verdict_and_an_answer_that_did_not_come_to_its(spark, frame_of, runs):
+    """A time-out of 1 s: what was asked in one second is decided alone in the next."""
+    told_at = [(0.2, 0.4, "admit"), (0.9, 1.9, "admit"), (1.1, 1.2, "reject"), (1.5, None, "lost"), (2.0, 2.0, "admit")]
+    rows = told("even-1x-1", [at for at, *_ in told_at])
+    for row, (_, decided, decision) in zip(rows, told_at, strict=True):
+        decided_at_ns = None if decided is None else round(decided * SECOND_NS)
+        row |= {"decision": decision, "decided_at_ns": decided_at_ns}
+    frame = frame_of("requests", {name: [row[name] for row in rows] for name in rows[0]})
+    # The collector says at a second's end how many it was; an error is said at once.
+    told_samples = [
+        (2 * SECOND_NS, "unanswered_count"),
+        (3 * SECOND_NS, "unanswered_count"),
+        (2 * SECOND_NS, "error_answer_count"),
+    ]
+    columns = {
+        "run_id": ["a"] * 3,
+        "at_ns": [at_ns for at_ns, _ in told_samples],
+        "node": ["n1"] * 3,
+        "metric": [metric for _, metric in told_samples],
+        "value": [1.0] * 3,
+    }
+    requests, samples = deployed.by_second(frame, frame_of("samples", columns))
+    found = collect(deployed.answers(requests, samples, runs, ["t_ns"]), ["t_ns"])
+    wanted = [(0, 1, 0, 0, 0), (SECOND_NS, 3, 1, 1, 0), (2 * SECOND_NS, 1, 0, 1, 1)]
+    counts = ["t_ns", "offered_count", "lost_count", "unanswered_count", "error_answer_count"]
+    assert list(found[counts].itertuples(index=False, name=None)) == wanted
+
+    spans = spark.createDataFrame([("a", SECOND_NS, 2 * SECOND_NS)], "run_id string, from_ns long, until_ns long")
+    inside = deployed.within(requests, spans), deployed.within(samples, spans)
+    (row,) = collect(deployed.answers(*inside, runs), ["run_id"]).itertuples()
+    assert (row.offered_count, row.lost_count, row.unanswered_count, row.error_answer_count) == (3, 1, 1, 0)
+    sent = deployed.within(frame, spans, "intended_at_ns")
+    assert sorted(row.intended_at_ns for row in sent.collect()) == [round(1.1 * SECOND_NS), round(1.5 * SECOND_NS)]
+    assert sent.columns == frame.columns
+    assert deployed.within(frame, spans.where("run_id = 'b'"), "intended_at_ns").count() == 0

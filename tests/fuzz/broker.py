@@ -4,6 +4,7 @@ import re
 import resource
 
 from core.errors import MachineError
+from testbed import golang
 from testbed.brokers.brokerd import build
 from tests.fuzz.worker import Outcome
 
@@ -43,7 +44,7 @@ def _children_s() -> float:
 def has_go() -> bool:
     """Whether there is a Go to fuzz with."""
     try:
-        build.find_go()
+        golang.find_go()
     except MachineError:
         return False
     return True

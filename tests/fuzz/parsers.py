@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import msgspec
@@ -14,7 +15,7 @@ import msgspec
 from collectors.integrity import read_manifest
 from collectors.schema import MANIFEST
 from core.codec import Codec
-from core.errors import HarnessError, SpecError
+from core.errors import HarnessError, MachineError, SpecError
 from core.registry import lookup
 from core.units import duration_ns, rational
 from harness.matrix import _study, ad_hoc, read_matrix
@@ -22,7 +23,7 @@ from harness.run import check_all
 from studies import load_study
 from studies.spec import RunSpec
 from systems.loader import load_system
-from systems.parts.scripts import Evaluate
+from systems.parts.wires import HttpReader, RespReader
 from testbed.brokers import nsq
 from testbed.brokers.brokerd.client import BrokerClient
 from testbed.brokers.model import load_calibration, slo_ns
@@ -30,9 +31,10 @@ from testbed.faults import check_faults, read_faults
 from testbed.hosts.ssh.inventory import read_inventory
 from testbed.hosts.state import read_state
 from testbed.nodes.frames import read_request, read_verdict
-from testbed.nodes.planes import ServerAt
-from testbed.servers.redis import ScriptWire
+from testbed.servers import SERVERS
+from testbed.servers.driven import Driven
 from testbed.servers.serf_rpc import SerfRpc
+from testbed.servers.server import load_server
 from testbed.topologies.tables import read_square, read_table
 from testbed.topologies.topology import TOPOLOGIES, load_topology
 from workloads import load as load_workload
@@ -191,12 +193,17 @@ def _broker(ours: socket.socket) -> None:
         client.close()
 
 
-def _redis(data: bytes, folder: Path) -> None:
-    wire = ScriptWire(ServerAt("127.0.0.1", 6379))
-    wire.hello()
-    for number in range(3):
-        wire.ask(Evaluate(number, "return 1", "user", (1,)))
-    wire.take(data)
+def _asked(wire: str, reader: type[HttpReader | RespReader], data: bytes, folder: Path) -> None:
+    """What a deployed limiter answers, in two parts, and what the drivers of that wire make of it."""
+    drivers = [server.driver for server in map(load_server, SERVERS) if isinstance(server, Driven)]
+    taking = reader()
+    for part in (data[: len(data) // 2], data[len(data) // 2 :]):
+        try:
+            answers = taking.take(part)
+        except ValueError as error:
+            raise MachineError(f"no answer: {error}", "see its log") from None
+        for driver, answer in product([driver for driver in drivers if driver.wire == wire], answers):
+            assert driver.verdict(answer) in (True, False, None)
 
 
 def _frames(data: bytes, folder: Path) -> None:
@@ -238,7 +245,8 @@ PARSERS: dict[str, Parser] = {
     "trace-parquet": _file(partial(_trace, {"format": "parquet"}), "trace.parquet", of_text=False),
     "serf": Parser(_serf, of_text=False),
     "broker": _answered(_broker),
-    "redis": Parser(_redis, of_text=False),
+    "http": Parser(partial(_asked, "http", HttpReader)),
+    "resp": Parser(partial(_asked, "resp", RespReader), of_text=False),
     "nsq": Parser(_frames, of_text=False),
     "request": Parser(lambda data, folder: read_request(data), of_text=False),
     "verdict": Parser(lambda data, folder: read_verdict(data), of_text=False),

@@ -69,7 +69,7 @@ def test_bad_input_is_named(tmp_path, changes, words):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"system": "redis-gcra"}, "real server \\(redis\\).*--testbed local"),
+        ({"system": "redis-gcra"}, "real server \\(redis-gcra\\).*--testbed local"),
         (
             {"testbed": "local", "study_options": {"faults": [{"kind": "partition", "at": "1s", "side": ["n1"]}]}},
             "local has no links",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from core.errors import MachineError
 from testbed import TESTBEDS
 from testbed.findings import Finding
 from testbed.hosts.capabilities import CAPABILITIES, Capability, find_capability, probe_capabilities
@@ -57,6 +58,10 @@ def test_what_is_missing_comes_with_the_command_that_adds_it(monkeypatch):
     mark = needs("linux", "unicorn").mark
     assert mark.args == (True,) and mark.kwargs["reason"].endswith("no a unicorn (apt-get install unicorn)")
     assert needs().mark.args == (False,)
+    monkeypatch.setenv("RATEBED_NEEDS", "linux unicorn")
+    with pytest.raises(MachineError, match=r"tests of unicorn must not be skipped here; .*apt-get install unicorn"):
+        needs("linux", "unicorn")
+    assert needs("broken").mark.args == (True,)
     find_capability.cache_clear()
 
 

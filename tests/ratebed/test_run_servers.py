@@ -11,7 +11,7 @@ import pytest
 from tests.live import needs
 
 ROOT = Path(__file__).parents[2]
-GCRA = ROOT / "systems" / "limiting" / "redis_gcra.py"
+GCRA = ROOT / "systems" / "limiting" / "drivers" / "redis_gcra.py"
 EXAMPLE = ROOT / "docs" / "examples" / "redis_window.py"
 POINT = ("--workload", "requests", "--topology", "full-mesh", "--set", "study.duration=2s")
 LIMIT = ("--set", "system.capacity=10", "--set", "system.rate=1")
@@ -34,7 +34,7 @@ def changed(folder: Path, old: str, new: str) -> str:
     return str(path)
 
 
-@needs("redis")
+@needs("redis-gcra")
 @pytest.mark.slow
 def test_a_limiter_of_the_tree_runs_on_a_testbed_that_only_an_option_names(tmp_path: Path) -> None:
     words = ("--system", "redis-gcra", "--testbed", "local", *POINT, *LIMIT)
@@ -45,12 +45,12 @@ def test_a_limiter_of_the_tree_runs_on_a_testbed_that_only_an_option_names(tmp_p
     assert told["fidelity"]["unanswered_share"] == 0 and row["validity"] == told["validity"]
 
 
-@needs("redis")
+@needs("redis-gcra")
 @pytest.mark.slow
 def test_an_example_brings_its_own_server_and_one_that_takes_no_questions_is_invalid(tmp_path: Path) -> None:
-    """Of a copy of redis-gcra the script is none: every question runs into its time-out, and fails open."""
+    """A copy of redis-gcra asks for a script that Redis does not have: every answer is an error, and fails open."""
     assert len(EXAMPLE.read_text().splitlines()) <= 180, "with its server"
-    broken = changed(tmp_path, "local ticks_per_us, token_ticks =", "local ticks_per_us token_ticks =")
+    broken = changed(tmp_path, "sha1(SCRIPT.encode())", "sha1(b'another')")
     matrix = tmp_path / "both.toml"
     matrix.write_text(
         f"[[grid]]\nsystem = ['{EXAMPLE}', '{broken}']\nworkload = 'requests'\ntopology = 'full-mesh'\n"
@@ -72,18 +72,20 @@ def test_an_example_brings_its_own_server_and_one_that_takes_no_questions_is_inv
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "testbed", "what", "fix"),
+    ("declared", "testbed", "what", "fix"),
     [
-        ('("redis",)', '("etcd",)', "local", "asks a server 'etcd', which nobody has", "known: redis, serf, zookeeper"),
-        ('("redis",)', '("radis",)', "local", "asks a server 'radis', which nobody has", "did you mean 'redis'?"),
-        ('plane="testbed', 'plane=""or"no.testbed', "local", "No module named 'no'", "my-redis declares it"),
-        ('("redis",)', '("redis",)', "virtual", "asks a real server (redis)", "--testbed local"),
+        ('servers=("etcd",)', "local", "asks a server 'etcd', which nobody has", "known: bucket4j, haproxy"),
+        ('servers=("radis",)', "local", "asks a server 'radis', which nobody has", "did you mean 'redis-gcra'?"),
+        ('plane="no.testbed:plane"', "local", "No module named 'no'", "my-redis declares it"),
+        ('servers=("redis-gcra",)', "virtual", "asks a real server (redis-gcra)", "--testbed local"),
+        ("", "virtual", "asks a real server (my-redis)", "--testbed local"),
     ],
 )
 def test_what_nobody_has_is_refused_before_anything_runs(
-    tmp_path: Path, old: str, new: str, testbed: str, what: str, fix: str
+    tmp_path: Path, declared: str, testbed: str, what: str, fix: str
 ) -> None:
-    system = changed(tmp_path, old, new)
+    replaced = f"import dataclasses\nSYSTEM = dataclasses.replace(deployed(DRIVER), {declared})"
+    system = changed(tmp_path, "SYSTEM = deployed(DRIVER)", replaced)
     done = ratebed("run", "--system", system, "--testbed", testbed, *POINT, "--out", str(tmp_path / "out"))
     assert done.returncode == 2 and "Traceback" not in done.stderr
     said = " ".join(done.stderr.split())

@@ -120,7 +120,7 @@ def test_a_canary_limiter_is_caught(cls: Any, rule: str) -> None:
         ({"nodes": no_nodes_at_all}, "n1 is a NoneType without handle"),
         ({"config": Needy}, "its config has no defaults"),
         ({"messages": ()}, "sent an undeclared Count"),
-        ({"servers": ("redis",)}, "decides as if its servers had answered"),
+        ({"servers": ("redis-gcra",)}, "decides as if its servers had answered"),
     ],
 )
 def test_a_canary_deployment_is_caught(changes: dict, rule: str) -> None:

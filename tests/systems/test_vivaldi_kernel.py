@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from core.seeds import generator
 from systems.parts.coordinates import Coordinates, distances_s, one_of
 from systems.parts.vivaldi import SERF, Coordinate, origin
-from systems.parts.vivaldi_kernel import ClusterState, begin, coordinates, run_rounds, update, warmed
-from systems.parts.vivaldi_twin import Cluster
+from systems.parts.vivaldi_kernel import TwinClusterState, begin, coordinates, run_rounds, update, warmed
+from systems.parts.vivaldi_twin import TwinCluster
 from tests.systems import phantoms
 
 
@@ -37,7 +37,7 @@ def networks(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def test_arrays_and_objects_agree(network: tuple[np.ndarray, ...], rounds: int, seed: int) -> None:
     rtt_s, jitter_s, loss = network
     rng, its_rng = generator(seed, "rounds"), generator(seed, "rounds")
-    state, twin = begin(len(rtt_s), rng), Cluster(len(rtt_s), its_rng)
+    state, twin = begin(len(rtt_s), rng), TwinCluster(len(rtt_s), its_rng)
     for matrix in (rtt_s, 0.5 * rtt_s):  # somebody moved
         run_rounds(state, matrix, rounds, rng, jitter_s, loss)
         twin.run_rounds(matrix, rounds, jitter_s, loss)
@@ -66,7 +66,7 @@ def test_a_warmed_node_goes_on_from_where_its_arrays_are(rounds: int, seed: int)
 def test_a_run_may_be_cut_into_parts() -> None:
     truth_s = phantoms.star(9, 0.05)
 
-    def after(*parts: int) -> ClusterState:
+    def after(*parts: int) -> TwinClusterState:
         rng = generator(3, "rounds")
         state = begin(9, rng)
         for rounds in parts:
@@ -92,7 +92,7 @@ def test_lost_and_unbelievable_probes_move_nobody() -> None:
         state = begin(4, rng)
         run_rounds(state, phantoms.star(4, rtt_s), 20, rng, loss_probability=np.full((4, 4), loss))
         assert not state.heard_count.any()
-        expect_equal(coordinates(state), Cluster(4, rng).coordinates)
+        expect_equal(coordinates(state), TwinCluster(4, rng).coordinates)
 
 
 def test_a_coordinate_that_is_no_number_is_reset_and_counted() -> None:

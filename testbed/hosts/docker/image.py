@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 REPOSITORY = "ratebed/node"
 CODE_LABEL = "ratebed.code"  # of images that agents may run in: the state of the code that is in them
 FOLDERS = ("collectors", "core", "studies", "systems", "testbed", "workloads")
-PACKAGES = ("ratebed", "numpy", "numba", "llvmlite", "msgspec", "hiredis", "psutil", "kazoo")
+PACKAGES = ("ratebed", "numpy", "numba", "llvmlite", "msgspec", "hiredis", "httptools", "psutil", "kazoo")
 PROGRAMS = ("sh", "env", "sleep", "setpriv")  # and those of the servers
 WAITING = ["sleep", "infinity"]  # what a container does whose work is done by agents
 _LEFT_OUT = {"test", "tests", "site-packages", "idlelib", "ensurepip", "tkinter", "turtledemo", "__pycache__"}

@@ -26,7 +26,7 @@ _PART = 1 << 16
 
 
 class RemoteProcess:
-    """See ``testbed.hosts.pipes.Process``."""
+    """See ``testbed.hosts.pipes.AgentProcess``."""
 
     def __init__(self, keeper: "Keeping", number: int, log: Path):
         self._keeper, self.number, self._log = keeper, number, log
@@ -72,7 +72,7 @@ class RemoteProcess:
         return self.exit_code
 
     def end(self, timeout_s: float) -> int:
-        """See ``Process``; the keeper ends its session."""
+        """See ``AgentProcess``; the keeper ends its session."""
         if self._input_open:
             self._input_open = False
             self._keeper.tell("close", id=self.number)

@@ -15,7 +15,7 @@ from testbed.brokers.brokerd.build import BINARY, brokerd_path
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import COMMENT
 from testbed.hosts.mininet.shaping import host_lines, is_limited
-from testbed.hosts.pipes import Process
+from testbed.hosts.pipes import AgentProcess
 from testbed.hosts.site import PathMeasure, Program, Site, SiteWatch
 from testbed.hosts.ssh.host import RemoteHost
 from testbed.hosts.ssh.inventory import Machine, read_inventory
@@ -66,7 +66,7 @@ class SshSite(Site):
         """The machine that carries a host of the topology."""
         return self.hosts[self._machine_of[self.topology.host_of(host)]]
 
-    def _process(self, host: str, program: Program, log: Path) -> tuple[Process, list[str]]:
+    def _process(self, host: str, program: Program, log: Path) -> tuple[AgentProcess, list[str]]:
         remote, command = self.remote(host), program.command
         own = {sys.executable: remote.shipped.python, str(BINARY): remote.shipped.brokerd}
         words = [own.get(command[0], command[0]), *command[1:]]

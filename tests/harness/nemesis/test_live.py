@@ -26,7 +26,7 @@ def struck(ground, *troubles, testbed="local", faults=()):
         ("lb", "broker-broker1"),
         ("lb", "publish-publishers2"),
         ("crdt-counter", "node-n2"),
-        pytest.param("redis-gcra", "redis-n1", marks=needs("redis")),
+        pytest.param("redis-gcra", "redis-n1", marks=needs("redis-gcra")),
     ],
 )
 def test_who_is_frozen_is_named_and_the_run_is_invalid(ground, process):
@@ -52,7 +52,7 @@ def test_a_node_that_is_killed_by_nobody_ends_the_run_in_one_line():
     [
         ("lb", "broker-broker2", {"kind": "crash", "at": "2s", "node": "broker2"}),
         ("lb", "publish-publishers1", {"kind": "crash", "at": "2s", "node": "publishers1"}),
-        pytest.param("redis-gcra", "redis-n1", {"kind": "crash", "at": "2s", "node": "n1"}, marks=needs("redis")),
+        pytest.param("redis-gcra", "redis-n1", {"kind": "crash", "at": "2s", "node": "n1"}, marks=needs("redis-gcra")),
         pytest.param("pulsar", "broker-broker2", None, marks=needs("java", "zookeeper", "serf")),
     ],
 )

@@ -128,7 +128,7 @@ def test_every_claim_has_a_case_and_waits_for_its_figure():
 
 @pytest.mark.slow
 @pytest.mark.long
-@needs("root", "mininet", "redis")
+@needs("root", "mininet", "redis-gcra")
 def test_one_point_of_each_figure_for_real(tmp_path: Path):
     """Counter and Redis on three hosts for three seconds, beside virtual time: tables, drawings."""
     specs = [*crdt_wan.points(SCALES["tiny"], {}), *redis_wan.points(SCALES["tiny"], {})]

@@ -21,7 +21,7 @@ from workloads.requests import poisson_requests
 
 pytestmark = [
     pytest.mark.slow,
-    needs("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue", "redis"),
+    needs("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue", "redis-gcra"),
 ]
 
 DELAY_NS = 25 * MILLISECOND_NS

@@ -22,7 +22,7 @@ from tests.live import needs
 from tests.studies.limiting.given import run_requests_live
 from workloads.requests import poisson_requests
 
-pytestmark = [pytest.mark.slow, needs("redis")]
+pytestmark = [pytest.mark.slow, needs("redis-gcra")]
 
 NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
 TOPOLOGY = mesh("two", ["n1", "n2"], 0)
@@ -54,7 +54,7 @@ def verdict_on(journal: RequestJournal) -> tuple[str, tuple[str, ...]]:
 @pytest.fixture
 def copy(tmp_path: Path) -> str:
     """A copy of redis-gcra under another key, in a file outside the tree."""
-    text = (ROOT / "systems" / "limiting" / "redis_gcra.py").read_text()
+    text = (ROOT / "systems" / "limiting" / "drivers" / "redis_gcra.py").read_text()
     path = tmp_path / "my_redis.py"
     path.write_text(text.replace('"redis-gcra"', '"my-redis"'))
     return f"{path}:SYSTEM"

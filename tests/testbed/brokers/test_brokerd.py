@@ -16,6 +16,7 @@ import pytest
 from core.errors import MachineError
 from core.records import Envelope
 from systems.parts import token_bucket
+from testbed import golang
 from testbed.brokers import nsq
 from testbed.brokers.brokerd import build
 from testbed.brokers.brokerd.client import BrokerClient
@@ -43,7 +44,7 @@ def test_the_go_tests_pass_and_vet_and_gofmt_complain_of_nothing():
     for arguments in (["vet", "./..."], ["test", "./..."]):
         result = build.go(*arguments)
         assert result.returncode == 0, result.stdout + result.stderr
-    formatted = build.find_go().resolve().with_name("gofmt")
+    formatted = golang.find_go().resolve().with_name("gofmt")
     if formatted.exists():
         result = subprocess.run([formatted, "-l", "."], cwd=build.SOURCES, capture_output=True, text=True)
         assert (result.returncode, result.stdout) == (0, "")
@@ -52,7 +53,7 @@ def test_the_go_tests_pass_and_vet_and_gofmt_complain_of_nothing():
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("gcc") is None, reason="the race detector wants a C compiler")
 def test_the_go_tests_pass_under_the_race_detector():
-    command = [build.find_go(), "test", "-race", "-count=2", "./..."]
+    command = [golang.find_go(), "test", "-race", "-count=2", "./..."]
     environment = {**os.environ, "CGO_ENABLED": "1", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
     result = subprocess.run(command, cwd=build.SOURCES, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, result.stdout[-5000:] + result.stderr
@@ -71,9 +72,9 @@ def test_no_go_is_an_error_that_says_how_to_get_it(tmp_path, monkeypatch):
     old = tmp_path / "go"
     old.write_text("#!/bin/sh\necho go1.20.3\n")
     old.chmod(0o755)
-    monkeypatch.setattr(build, "_candidates", lambda: iter([old]))
+    monkeypatch.setattr(golang, "_candidates", lambda: iter([old]))
     with pytest.raises(MachineError, match=r"1\.20.*; install Go"):
-        build.find_go()
+        golang.find_go()
 
 
 @pytest.mark.parametrize("stamps", ["kernel", "read"])

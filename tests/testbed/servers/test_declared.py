@@ -12,13 +12,14 @@ import pytest
 from core.errors import MachineError, SpecError
 from systems import SYSTEMS
 from systems.api import StandIn, System
+from systems.limiting.drivers.redis_gcra import DRIVER
 from systems.loader import load_system
+from systems.parts.wires import resp
 from testbed.hosts.capabilities import capability
 from testbed.hosts.local import LocalSite
 from testbed.servers import SERVERS, refuse_servers
+from testbed.servers.driven import Driven
 from testbed.servers.program import ServerProgram
-from testbed.servers.redis import SERVER as REDIS
-from testbed.servers.redis import packed
 from testbed.servers.server import Server, check_servers, load_server, servers_of
 from testbed.topologies.topology import mesh
 from tests.live import needs
@@ -37,13 +38,15 @@ def gcra(**changes: Any) -> System:
 @pytest.mark.parametrize("name", SERVERS)
 def test_every_server_says_what_it_needs(name: str) -> None:
     server = load_server(name)
-    assert isinstance(server, Server) and server.name == name
-    assert capability(name).what.lower() == name and "apt-get install" in capability(name).fix
+    assert isinstance(server, Server) and server.name == name and server.programs
+    assert capability(name).what.lower() == name and re.match("apt-get install|make live", capability(name).fix)
 
 
 def test_a_declaration_is_found_whatever_the_system_is_called(tmp_path: Path) -> None:
-    assert servers_of(gcra()) == [REDIS]
-    assert servers_of(gcra(servers=("testbed.servers.redis:SERVER", "redis"))) == [REDIS, REDIS]
+    (server,) = servers_of(gcra())
+    assert isinstance(server, Driven) and server.driver is DRIVER
+    named = servers_of(gcra(servers=("systems.limiting.drivers.redis_gcra:DRIVER", "redis-gcra", "zookeeper")))
+    assert [server.name for server in named] == ["redis-gcra", "redis-gcra", "zookeeper"]
     example = load_system(str(EXAMPLE))
     assert [server.name for server in servers_of(example)] == ["redis-windows"]
     assert servers_of(gcra(servers=(f"{EXAMPLE}:SERVER",)))[0] is servers_of(example)[0]
@@ -55,7 +58,7 @@ def test_a_declaration_is_found_whatever_the_system_is_called(tmp_path: Path) ->
 def test_what_registered_systems_declare_is_there(key: str) -> None:
     system = load_system(key)
     check_servers(system, "local", commands=bool(system.plane))
-    if key == "redis-gcra":
+    if system.servers:
         with pytest.raises(SpecError, match="testbed virtual has none"):
             refuse_servers(system, "virtual")
     else:
@@ -65,18 +68,22 @@ def test_what_registered_systems_declare_is_there(key: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "what", "fix"),
     [
-        ({"servers": ("etcd",)}, "system mine asks a server 'etcd', which nobody has", "known: redis, serf, zookeeper"),
-        ({"servers": ("rediss",)}, "'rediss', which nobody has", "did you mean 'redis'?"),
-        ({"servers": (":ETCD",)}, "':ETCD': systems.limiting.redis_gcra has no ETCD", "mine declares it"),
+        (
+            {"servers": ("etcd",)},
+            "system mine asks a server 'etcd', which nobody has",
+            "ratelimit-sentinel, redis-gcra, serf, zookeeper",
+        ),
+        ({"servers": ("redis",)}, "'redis', which nobody has", "did you mean 'redis-gcra'?"),
+        ({"servers": (":ETCD",)}, "':ETCD': systems.limiting.drivers.redis_gcra has no ETCD", "mine declares it"),
         ({"servers": ("no.such:SERVER",)}, "'no.such:SERVER': No module named 'no'", "mine declares it"),
         ({"servers": ("no/such.py:SERVER",)}, "no/such.py: No such file", "path of a Python file"),
         ({"servers": (":SCRIPT",)}, "':SCRIPT' is a str", "testbed.servers.Server"),
         ({"plane": ""}, "nobody on testbed local carries out the commands of system mine", 'plane="module:OBJECT"'),
-        ({"plane": "testbed.servers.redis:no_plane"}, "testbed.servers.redis has no no_plane", "mine declares it"),
+        ({"plane": "testbed.servers.asking:no_plane"}, "testbed.servers.asking has no no_plane", "mine declares it"),
         ({"plane": "redis"}, "'redis' names no object", "as module:OBJECT"),
         ({"plane": ":SCRIPT"}, "':SCRIPT' cannot be called", "a class or a function"),
         ({"stand_in": StandIn(":nobody", ())}, "has no nobody", "mine declares it"),
-        ({"stand_in": StandIn(":nodes", ("etcd",))}, "'etcd', which nobody has", "known: redis"),
+        ({"stand_in": StandIn(":RedisGcra", ("etcd",))}, "'etcd', which nobody has", "known: bucket4j, haproxy"),
     ],
 )
 def test_what_nobody_has_is_refused_with_the_fix(changes: dict[str, Any], what: str, fix: str) -> None:
@@ -93,9 +100,11 @@ def test_a_system_whose_commands_are_needed_has_a_plane() -> None:
 
 
 def test_virtual_time_has_no_real_servers() -> None:
-    with pytest.raises(SpecError, match=re.escape("asks a real server (redis), and testbed virtual")) as caught:
-        refuse_servers(gcra(servers=("redis",)), "virtual")
+    with pytest.raises(SpecError, match=re.escape("asks a real server (zookeeper), and testbed virtual")) as caught:
+        refuse_servers(gcra(servers=("zookeeper",)), "virtual")
     assert "--testbed local" in caught.value.fix
+    with pytest.raises(SpecError, match=re.escape("asks a real server (redis-gcra)")):
+        refuse_servers(load_system("redis-gcra"), "virtual")
     with pytest.raises(SpecError, match=re.escape("asks a real server (SERVER)")):
         refuse_servers(load_system(str(EXAMPLE)), "virtual")
 
@@ -103,24 +112,26 @@ def test_virtual_time_has_no_real_servers() -> None:
 # --- started ------------------------------------------------------------------------------------
 
 
-@needs("redis")
+@needs("redis-gcra")
 def test_a_server_keeps_its_place_and_forgets_what_it_held(tmp_path: Path) -> None:
+    (redis,) = servers_of(load_system(str(EXAMPLE)))
+    assert isinstance(redis, ServerProgram)
     with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
-        with REDIS.beside(site, "n2", "secret") as server:
+        with redis.beside(site, "n2", "secret") as server:
             at = server.reached_at()
             assert at.address == "127.0.0.1" and at.secret == "secret" and at.begun_s > 0
-            hello = packed("AUTH", "secret")
-            assert server.ask(hello + packed("SET", "key", "1"), b"+OK\r\n+OK\r\n") == b"+OK\r\n+OK\r\n"
-            assert b"NOAUTH" in server.ask(packed("GET", "key"), b"\r\n")
-            file = tmp_path / "redis-n2" / "settings"
+            hello = resp("AUTH", "secret")
+            assert server.ask(hello + resp("SET", "key", "1"), b"+OK\r\n+OK\r\n") == b"+OK\r\n+OK\r\n"
+            assert b"NOAUTH" in server.ask(resp("GET", "key"), b"\r\n")
+            file = tmp_path / "redis-windows-n2" / "settings"
             assert "requirepass secret" in file.read_text() and file.stat().st_mode & 0o077 == 0
-            assert "secret" not in (tmp_path / "logs" / "redis-n2.log").read_text()
+            assert "secret" not in (tmp_path / "logs" / "redis-windows-n2.log").read_text()
             server.kill()
             assert not server.process.alive
             server.start()
             server.wait()
             assert server.reached_at() == at
-            assert server.ask(hello + packed("GET", "key"), b"$-1\r\n") == b"+OK\r\n$-1\r\n"
+            assert server.ask(hello + resp("GET", "key"), b"$-1\r\n") == b"+OK\r\n$-1\r\n"
         assert not server.process.alive and site.processes == []
 
 

@@ -18,20 +18,22 @@ from msgspec import structs
 
 from core.errors import MachineError, SpecError
 from core.units import MILLISECOND_NS
+from systems.limiting.drivers.redis_gcra import DRIVER
 from systems.parts.vivaldi import origin
+from systems.parts.wires import resp
 from testbed.hosts.cleaning import remove_left
 from testbed.hosts.local import LocalSite
 from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.site import Site
 from testbed.hosts.state import start_time
 from testbed.nodes.planes import ServerAt
-from testbed.servers.redis import SERVER, packed
 from testbed.servers.serf import SerfCluster, SerfServer
 from testbed.servers.serf_rpc import SerfRpc
 from testbed.servers.server import port_on
 from testbed.servers.zookeeper import ZooKeeperServer, kazoo_client
 from testbed.topologies.topology import Link, Topology, mesh
 from tests.live import needs
+from tests.testbed.servers.given import serving
 from tests.testbed.servers.kazoo_harness import counters, through
 
 NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
@@ -303,12 +305,12 @@ def test_serf_answers_no_stranger_and_lets_none_join(near: Site, tmp_path: Path)
         assert not any(secret in word for word in words)
 
 
-@needs("redis")
+@needs("redis-gcra")
 def test_redis_answers_no_stranger(near: Site) -> None:
-    with SERVER.beside(near, "n1", "of-this-run") as server:
-        at = server.reached_at()
-        for script in (packed("SET", "k", "v"), packed("KEYS", "*"), packed("AUTH", "guess") + packed("KEYS", "*")):
+    with serving(near, DRIVER) as servers:
+        at = servers.reached_from("n2")
+        for script in (resp("SET", "k", "v"), resp("KEYS", "*"), resp("AUTH", "guess") + resp("KEYS", "*")):
             with socket.create_connection((at.address, at.port), 2) as stranger:
-                stranger.sendall(script + packed("QUIT"))
+                stranger.sendall(script + resp("QUIT"))
                 answer = stranger.makefile("rb").read()
             assert answer.startswith((b"-NOAUTH", b"-WRONGPASS")) and b"+PONG" not in answer

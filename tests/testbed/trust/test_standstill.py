@@ -79,7 +79,7 @@ def test_brokers_publishers_and_subscribers(freeze: Freeze) -> None:
         live.close()
 
 
-@needs("redis")
+@needs("redis-gcra")
 def test_nodes_users_and_redis(freeze: Freeze) -> None:
     spec = RunSpec(
         system="redis-gcra", workload="requests", topology="full-mesh", topology_options={"nodes": 2}, study="limiting",

@@ -180,7 +180,7 @@ def test_a_limiter_with_a_node_that_crashes_there(machines: Lab, tmp_path: Path)
     assert len(decided) > 60 and all(0 < received - sent < SECOND_NS for sent, received in decided)
 
 
-@needs("redis")
+@needs("redis-gcra")
 def test_a_limiters_server_runs_and_crashes_there(machines: Lab, tmp_path: Path) -> None:
     topology = load_topology("full-mesh", {"nodes": 2, "delay": "1ms"})
     load_ns, system = 2 * SECOND_NS, load_system("redis-gcra")

@@ -1,0 +1,56 @@
+"""toy: a limiter of one's own, a program with an HTTP port (``toy_server.py``), beside each node.
+
+docs/deployed.md builds it step by step.
+
+    ratebed run --system docs/examples/toy_limiter.py:SYSTEM --workload hot-keys --topology full-mesh --testbed local
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+from urllib.parse import quote
+
+from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
+
+PORT = 8080
+SERVER = __file__.replace("toy_limiter", "toy_server")
+
+
+@dataclass(frozen=True)
+class Config(DeployedConfig):
+    """20 requests of a user a second, unless told otherwise."""
+
+    capacity: int = 20
+    rate: str = "20"
+
+
+class Toy(Driver):
+    """See ``Driver``."""
+
+    key, summary, config = "toy", "thirty lines of Python that count", Config
+    programs: ClassVar = {"python3": "apt-get install python3"}
+    contract, coordinates = "fixed-window", False
+
+    def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
+        processes = []
+        for node in cluster.nodes:
+            port = cluster.port_of(node, self.key, PORT)
+            command = "python3", SERVER, str(port), str(quota.count), str(float(quota.period))
+            processes.append(Process(node, self.key, command, port, http("/"), b"200 OK"))
+        return processes
+
+    def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
+        return Entry(LOOPBACK, cluster.port_of(node, self.key, PORT), (http("/"),))
+
+    def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
+        return ", ".join(name for name, answer in answers.items() if b"200 OK" not in answer)
+
+    def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
+        return http(f"/{quote(user, safe='', errors='surrogatepass')}")
+
+    def verdict(self, answer: Any) -> bool | None:
+        return {200: True, 429: False}.get(answer.status)
+
+
+DRIVER = Toy()
+SYSTEM = deployed(DRIVER)

@@ -1,0 +1,342 @@
+"""deployed-failures: what clients are told while a deployed limiter is partly gone, or its network is bad.
+
+Five cities, four keys each at half and at twice the limit of 20 a second.  For twelve of twenty seconds the processes of
+the limiter in New York are dead (single stores are there), or Sydney is cut off, or every link loses 1 % of its packets.
+Whoever has no answer within a second, or an error, decides alone and admits, as Envoy does by default.
+
+A request belongs to the second in which it was decided, one that was lost to that in which it was sent.
+"""
+
+from collections.abc import Sequence
+
+from analysis.spark import collect
+from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below
+from core.records import Options
+from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.beyond import contenders, grants
+from paper_figs.beyond.contenders import CONTENDERS, FAST, ORACLE, OURS, REPLICA, Regime
+from paper_figs.beyond.faults import Faults, crash, cut
+from paper_figs.beyond.limiter_rows import named_rows, row_points
+from paper_figs.beyond.wan import CITIES, LIVE, LIVE_CLAIM, REPETITIONS
+from paper_figs.drawing import GREY, curve, label, log_axis, panels, rule
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.keys import bar_key, key, key_above, legend_above, rule_key
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.series import by_repetition, samples, where
+from paper_figs.style import Style
+
+REGIME = Regime(FAST.said, FAST.count, FAST.period, (0.5, 2), 4, FAST.duration, ("even",))
+FROM_SHARE, UNTIL_SHARE = 0.2, 0.8  # of a run: when the fault begins, and when looking at it ends
+LOSS = 0.01
+KILLED, CUT, LOSSY = "killed", "cut", "lossy"
+SCENARIOS = {
+    KILLED: Style("New York's process killed", "#D55E00", "s", "-"),
+    CUT: Style("Sydney cut off", "#0072B2", "o", "-"),
+    LOSSY: Style("1 % of packets lost", "#009E73", "^", "-"),
+}
+NAMES = {  # in which scenarios
+    "nginx": (KILLED,),
+    "redis-gcra": (KILLED, CUT, LOSSY),
+    "ratelimit": (KILLED, CUT, LOSSY),
+    REPLICA: (KILLED,),
+    "bucket4j": (KILLED, CUT, LOSSY),
+    "haproxy": (KILLED, CUT, LOSSY),
+    "centralised": (KILLED,),
+    "leases": (KILLED, CUT, LOSSY),
+    "counter": (KILLED, CUT, LOSSY),
+}
+OUTCOMES = {  # columns of the tables, and how they look
+    "answered": Style("answered by the limiter", "#BBBBBB", "", "-"),
+    "error": Style("decided alone after an error", "#E69F00", "", "-"),
+    "timeout": Style("decided alone after the time-out", "#D55E00", "", "-"),
+    "lost": Style("lost with its node", "#000000", "", "-"),
+}
+SHOWN = ("redis-gcra", "ratelimit", REPLICA, "bucket4j", "haproxy", "counter")  # second by second
+NEW_YORK, SYDNEY = "New York", "Sydney"
+BACK_S = 4  # the end of the span in which a promoted replica is to answer
+
+
+def faults_of(scenario: str, name: str, duration_s: float) -> Faults:
+    """What goes wrong for one contender, in a run of that length.
+
+    Of a deployed limiter the servers die, and its callers go on; ours is one process with its caller.
+    """
+    from_s, until_s = round(FROM_SHARE * duration_s), round(UNTIL_SHARE * duration_s)
+    if scenario == CUT:
+        return cut([f"n{CITIES.index(SYDNEY) + 1}"], from_s, until_s)
+    if scenario == LOSSY:
+        every = {"kind": "link-loss", "a": "*", "b": "*"}
+        begins = {**every, "at": f"{from_s}s", "loss_probability": LOSS}
+        return [begins, {**every, "at": f"{until_s}s", "loss_probability": 0.0}]
+    return crash("n1", from_s) if name in OURS else [{"kind": "server-crash", "at": f"{from_s}s", "node": "n1"}]
+
+
+def points(scale: Scale, options: Options) -> list[RunSpec]:
+    """Each contender in its scenarios, emulated, and the oracle, whom no fault reaches."""
+    specs = [contenders.oracle(REGIME, scale)]
+    duration_s = duration_ns(str(specs[0].study_options["duration"])) / SECOND_NS
+    for name in contenders.names_of(scale, tuple(NAMES)):
+        for scenario in NAMES[name] if scale.name != "tiny" else (KILLED,):
+            faults = faults_of(scenario, name, duration_s)
+            specs.append(contenders.point(name, REGIME, scale, testbed=LIVE, faults=faults))
+    return specs
+
+
+def tables(data: Data) -> FigureTables:
+    """What was decided while the fault lasts; all with name, scenario, testbed, validity and repetition.
+
+    ``runs``: a row a run: the shares ``OUTCOMES`` of its requests, p50_ms, p99_ms; ``cities``: the shares by city;
+    ``seconds``: by second of the whole run, since_s after the fault; ``groups``: by factor granted_ratio, of the
+    requests that were sent meanwhile, and decided_excess_share, of those that were admitted meanwhile.
+    """
+    from analysis import deployed, limiting
+
+    runs = _runs(data)
+    mine = runs[runs.name != ORACLE].drop(columns=["from_ns", "until_ns"])
+    assert data.spark is not None
+    spans = data.spark.createDataFrame(runs[["run_id", "from_ns", "until_ns"]])
+    requests, told = deployed.by_second(grants.in_groups(data, REGIME), data.samples)
+    requests = requests.cache()
+    during, told_then = deployed.within(requests, spans), deployed.within(told, spans)
+    sent_then = deployed.within(requests, spans, "intended_at_ns")
+    of_runs = _shares(mine, deployed.answers(during, told_then, data.runs))
+    waits = collect(deployed.waits(during), ["run_id"]).drop(columns="decided_count")
+    for name in ("p50", "p99"):
+        waits[f"{name}_ms"] = waits.pop(f"{name}_ns") / MILLISECOND_NS
+    cities = _shares(mine, deployed.answers(during, told_then, data.runs, ("node",)), "node")
+    cities["city"] = [CITIES[int(node[1:]) - 1] for node in cities.pop("node")]
+    seconds = _shares(mine, deployed.answers(requests, told, data.runs, ("t_ns",)), "t_ns")
+    begins = seconds.run_id.map(runs.set_index("run_id").from_ns)
+    seconds["since_s"] = (seconds.pop("t_ns") - begins) / SECOND_NS
+    group = ["run_id", "shape", "factor"]
+    granted = collect(deployed.granted(sent_then, limiting.with_oracle(data.runs)), group)
+    excess = collect(deployed.excess(during, data.runs), group)
+    return {
+        "runs": of_runs.merge(waits, on="run_id", how="left"),
+        "cities": cities,
+        "seconds": seconds,
+        "groups": mine.merge(granted, on="run_id").merge(excess, on=group),
+    }
+
+
+def _runs(data: Data) -> Frame:
+    """Who ran in which scenario, and the span that is looked at; the oracle in none."""
+    runs = contenders.runs_of(data)
+    lengths_s = [duration_ns(text) / SECOND_NS for text in runs.duration]
+    for column, share in (("from_ns", FROM_SHARE), ("until_ns", UNTIL_SHARE)):
+        runs[column] = [round(share * length_s) * SECOND_NS for length_s in lengths_s]
+    told = zip(runs.name, runs.faults, lengths_s, strict=True)
+    runs["scenario"] = ["" if run[0] == ORACLE else scenario_of(*run) for run in told]
+    return runs[["run_id", "name", "scenario", "testbed", "validity", "repetition", "from_ns", "until_ns"]]
+
+
+def scenario_of(name: str, faults: Faults, length_s: float) -> str:
+    """Which one a contender's run is."""
+    return next(key for key in SCENARIOS if list(faults_of(key, name, length_s)) == list(faults))
+
+
+def _shares(runs: Frame, answers: SparkFrame, by: str = "") -> Frame:
+    """The shares ``OUTCOMES`` of the requests; ``by``: a column of ``answers``."""
+    frame = runs.merge(collect(answers, ["run_id", *([by] if by else [])]), on="run_id")
+    frame["error"] = frame.error_answer_share
+    frame["timeout"] = (frame.unanswered_share - frame.error_answer_share).clip(lower=0.0)
+    frame["lost"] = frame.lost_share
+    frame["answered"] = 1.0 - frame.unanswered_share - frame.lost_share
+    columns = [*runs.columns, *([by] if by else []), "offered_count", *OUTCOMES]
+    order = ["name", "scenario", "repetition", *([by] if by else [])]
+    return frame[columns].sort_values(order, ignore_index=True)
+
+
+# --- the drawing ---------------------------------------------------------------------------------
+
+
+def draw(tables: FigureTables) -> Drawing:
+    """What clients are told above, a column a scenario, and second by second; below, what that does to the limit."""
+    runs, groups = tables["runs"], tables["groups"]
+    names = [name for name in NAMES if name in set(runs.name)]
+    titles = [look.label for look in SCENARIOS.values()] + ["answered, after New York's process was killed"]
+    titles += ["granted at half the limit", "granted at twice the limit", "excess at twice the limit", "wait, p99"]
+    inches = 13.0, 2.2 + 0.5 * max(4, len(names))
+    drawing, axes = panels(2, 4, titles, inches, widths=(1, 1, 1, 1.15))
+    for panel, scenario in zip(axes, SCENARIOS, strict=False):
+        _draw_outcomes(panel, runs[runs.scenario == scenario], names)
+    _draw_seconds(axes[3], tables["seconds"])
+    for panel, factor in zip(axes[4:6], REGIME.factors, strict=True):
+        row_points(panel, groups[groups.factor == factor], "granted_ratio", names, "scenario", SCENARIOS)
+        rule(panel, 1, "x", reference=True)
+        panel.set_xlim(0, 2.4)
+        panel.set_xlabel("admitted, of what is right")
+    log_axis(axes[6], "x", at=(0, 1, 3, 10, 30), linear_below=1.0, linear_share=0.6)
+    row_points(axes[6], groups[groups.factor == REGIME.highest], "decided_excess_share", names, "scenario", SCENARIOS)
+    axes[6].set_xlim(-0.15, 40)
+    axes[6].set_xlabel("above c + r t, in c")
+    log_axis(axes[7], "x", at=(1, 10, 100, 1000))
+    row_points(axes[7], runs, "p99_ms", names, "scenario", SCENARIOS)
+    axes[7].set_xlabel("ms")
+    for number, panel in enumerate(axes):
+        if number != len(SCENARIOS):
+            named_rows(panel, names)
+            if number % 4:
+                panel.tick_params(labelleft=False)
+    outcomes = [bar_key(look) for look in OUTCOMES.values()]
+    scenarios = [key(look, line=False) for look in SCENARIOS.values()]
+    legend_above(drawing, [*outcomes, *scenarios, rule_key("right", reference=True)], columns=4)
+    return drawing
+
+
+def _draw_outcomes(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
+    """Stacked bars, means over the repetitions; nothing where a limiter was not in the scenario."""
+    for row, name in enumerate(names):
+        mine, begin = runs[runs.name == name], 0.0
+        if mine.empty:
+            label(axes, "not tried", (2.0, row), GREY, (1, 0))
+        for outcome, look in OUTCOMES.items() if len(mine) else ():
+            share = 100 * float(mine[outcome].mean())
+            axes.barh(row, share, 0.7, left=begin, color=look.colour, linewidth=0)
+            begin += share
+    axes.set_xlim(0, 100)
+    axes.set_xlabel("of the requests meanwhile (%)")
+
+
+def _draw_seconds(axes: Axes, seconds: Frame) -> None:
+    """Means over the repetitions, of those in ``SHOWN``."""
+    killed = seconds[(seconds.scenario == KILLED) & (seconds.since_s >= -2)]
+    looks = {name: CONTENDERS[name].look._replace(marker="") for name in SHOWN}
+    for name, look in looks.items():
+        line = killed[killed.name == name].groupby("since_s").answered.mean()
+        if len(line):
+            curve(axes, line.index, 100 * line, look, stairs=True)
+    rule(axes, 0, "x")
+    axes.set(xlabel="since then (s)", ylabel="of the requests (%)", ylim=(-2, 105))
+    key_above(axes, [key(look, marker=False) for look in looks.values()], columns=3)
+
+
+# --- claims: set before the full runs ------------------------------------------------------------
+
+
+def _of_runs(tables: Tables, name: str, scenario: str, *outcomes: str) -> list[float]:
+    """The share of requests with any of these outcomes, a repetition each."""
+    rows = where(tables["deployed-failures/runs"], name=name, scenario=scenario)
+    return samples(sum(by_repetition(rows, outcome) for outcome in outcomes))
+
+
+def _of_city(tables: Tables, name: str, scenario: str, city: str, *outcomes: str) -> list[float]:
+    rows = where(tables["deployed-failures/cities"], name=name, scenario=scenario, city=city)
+    return samples(sum(by_repetition(rows, outcome) for outcome in outcomes))
+
+
+def _elsewhere(tables: Tables, name: str, scenario: str, city: str) -> list[float]:
+    """The least share of answers in any other city, a repetition each."""
+    cities = tables["deployed-failures/cities"]
+    rows = where(cities[cities.city != city], name=name, scenario=scenario)
+    return samples(rows.groupby("repetition").answered.min())
+
+
+def _granted(tables: Tables, name: str, scenario: str) -> list[float]:
+    groups = tables["deployed-failures/groups"]
+    return samples(by_repetition(groups, "granted_ratio", name=name, scenario=scenario, factor=REGIME.highest))
+
+
+ALONE = ("error", "timeout")
+
+
+def measure_d20(tables: Tables) -> Evidence:
+    """Whoever asks a Redis that is dead."""
+    names = "redis-gcra", "ratelimit"
+    return Evidence(
+        tuple(at_least(f"{name}: decided alone", _of_runs(tables, name, KILLED, *ALONE), 0.9) for name in names)
+    )
+
+
+def measure_d21(tables: Tables) -> Evidence:
+    """Who limits by itself goes on but where it was killed."""
+    checks = []
+    for name in ("haproxy", "nginx"):
+        here = _of_city(tables, name, KILLED, NEW_YORK, *ALONE)
+        checks.append(at_least(f"{name}: answered elsewhere", _elsewhere(tables, name, KILLED, NEW_YORK), 0.99))
+        checks.append(at_least(f"{name}: decided alone in {NEW_YORK}", here, 0.9))
+    return Evidence(tuple(checks))
+
+
+def measure_d22(tables: Tables) -> Evidence:
+    """A limit that fails open is none."""
+    checks = [above(f"{name}: granted", _granted(tables, name, KILLED), 1.5) for name in ("redis-gcra", "ratelimit")]
+    checks += [below(f"{name}: granted", _granted(tables, name, KILLED), 1.5) for name in ("leases", "counter")]
+    return Evidence(tuple(checks))
+
+
+def measure_d23(tables: Tables) -> Evidence:
+    """A city that is cut off decides alone where the store is elsewhere, and by itself where it is not."""
+    checks = []
+    for name in ("redis-gcra", "ratelimit"):
+        alone = _of_city(tables, name, CUT, SYDNEY, *ALONE)
+        checks.append(at_least(f"{name}: decided alone in {SYDNEY}", alone, 0.9))
+        checks.append(at_least(f"{name}: answered elsewhere", _elsewhere(tables, name, CUT, SYDNEY), 0.99))
+    for name in ("haproxy", "leases", "counter"):
+        checks.append(at_least(f"{name}: answered", _of_runs(tables, name, CUT, "answered"), 0.99))
+    return Evidence(tuple(checks))
+
+
+def measure_d24(tables: Tables) -> Evidence:
+    """TCP hides what is lost from the answers, and not from the wait."""
+    runs = tables["deployed-failures/runs"]
+    checks = []
+    for name in ("redis-gcra", "ratelimit"):
+        checks.append(at_least(f"{name}: answered", _of_runs(tables, name, LOSSY, "answered"), 0.95))
+        p99_ms = samples(by_repetition(runs, "p99_ms", name=name, scenario=LOSSY))
+        checks.append(above(f"{name}: p99 of the wait", p99_ms, 400.0, "ms"))
+    return Evidence(tuple(checks))
+
+
+def measure_d25(tables: Tables) -> Evidence:
+    """Ours lose what reaches the dead process, a fifth of the load, and no more."""
+    checks = []
+    for name in ("leases", "counter"):
+        checks.append(Check(f"{name}: lost", tuple(_of_runs(tables, name, KILLED, "lost")), 0.15, 0.25))
+        checks.append(at_most(f"{name}: decided alone", _of_runs(tables, name, KILLED, *ALONE), 0.0))
+    return Evidence(tuple(checks))
+
+
+def measure_d26(tables: Tables) -> Evidence:
+    """A replica that is promoted answers by the end of the span; without one nothing does."""
+    seconds = tables["deployed-failures/seconds"]
+    until_s = round((UNTIL_SHARE - FROM_SHARE) * duration_ns(REGIME.duration) / SECOND_NS)
+    late = seconds[(seconds.since_s >= until_s - BACK_S) & (seconds.since_s < until_s)]
+    answered = {
+        name: samples(where(late, name=name, scenario=KILLED).groupby("repetition").answered.mean())
+        for name in (REPLICA, "ratelimit")
+    }
+    return Evidence(
+        (
+            at_least("with a replica: answered at the end", answered[REPLICA], 0.7),  # New York's own process stays dead
+            at_most("without: answered at the end", answered["ratelimit"], 0.05),
+        )
+    )
+
+
+FIGURES = ("deployed-failures",)
+SENTENCES = {
+    "D20": (measure_d20, "After a single Redis is killed at least 90 % of the requests are decided by the caller's own rule."),
+    "D21": (measure_d21, "HAProxy and nginx answer on in all other cities where one city's process is killed."),
+    "D22": (measure_d22, "Twice the limit passes almost whole once a single Redis is dead; leases and the CRDT counter go on limiting."),
+    "D23": (measure_d23, "A city that is cut off from a single store decides alone, and nobody else does; who limits by itself answers on."),
+    "D24": (measure_d24, "1 % of lost packets costs single stores at most 5 % of the answers, and one request in a hundred over 400 ms."),
+    "D25": (measure_d25, "Leases and the CRDT counter lose what reaches the dead process, and nobody else decides alone."),
+    "D26": (measure_d26, "A replica that Sentinels promote answers again within eight seconds; without one nobody does."),
+}  # fmt: skip
+CLAIMS = tuple(
+    Claim(name, "Ratebed", sentence, FIGURES, measure, **LIVE_CLAIM) for name, (measure, sentence) in SENTENCES.items()
+)
+NOTES = (
+    "New York (single stores, the allocator of leases), London, Singapore, Sao Paulo, Sydney; four keys each at half and "
+    "at twice the limit of 20 a second, evenly. From the 5th to the 16th of 20 seconds: all processes of the deployed "
+    "limiter in New York are killed, of ours the one process there; or Sydney is cut off; or each link loses 1 % of its "
+    "packets. Whoever has an error, or no answer within a second, decides alone and admits. Sentinels, one a city, call a "
+    "Redis dead after 5 s, and promote a replica in Sydney. Granted: admitted over what one token bucket without delay "
+    "and without fault admits of the same requests; excess: the most admitted above c + r t. Error bars: 95 % intervals "
+    "over the repetitions; bars and lines are means."
+)
+TITLE = "What clients are told when a limiter is partly gone"
+EXPERIMENT = Experiment("deployed-failures", TITLE, "ours", points, repetitions=REPETITIONS)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -1,0 +1,222 @@
+"""deployed-staleness: what is granted, over how much of a window passes until others know what a node let through.
+
+Staleness is the round trip between two cities, and the span that who gossips, refreshes or synchronises lets pass in
+between, in units of a window, c / r.  One key of 20 a second offered twice, one five times that, evenly over five nodes
+that are all equally far from each other: lines, in virtual time, of ours and of the twins of deployed limiters.  Points
+are those deployed limiters, at two distances, and over the five cities in the runs of ``deployed``.
+
+A twin counts only where its server, given the same requests at the same distance, does the same: D10 to D13.
+"""
+
+from functools import partial
+from itertools import combinations, product
+
+from analysis.verdicts import Check, Claim, Evidence, Tables
+from core.records import Options
+from core.units import SECOND_NS, duration_ns
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.beyond import contenders, grants
+from paper_figs.beyond.contenders import (
+    CONTENDERS,
+    FAST,
+    FIXED,
+    FIXED_CACHE,
+    ORACLE,
+    OVERWRITE,
+    OVERWRITE_ALL,
+    TWIN_OF,
+    Regime,
+)
+from paper_figs.beyond.wan import CITIES, LIVE, LIVE_CLAIM, REPETITIONS, VIRTUAL
+from paper_figs.drawing import GREY, interval_points, log_axis, panels, rule
+from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import floored, intervals_by
+from paper_figs.keys import key, legend_above, rule_key
+from paper_figs.light import Artist, Axes, Data, Drawing, Frame
+from paper_figs.series import by_repetition, samples, where
+from paper_figs.style import Style
+
+REGIME = Regime(FAST.said, FAST.count, FAST.period, (2, 5), 1, FAST.duration, ("even",))
+LINES = ("static-split", "centralised", "leases", "counter", FIXED, FIXED_CACHE, OVERWRITE, OVERWRITE_ALL, "owner-global")
+SERVERS = ("redis-gcra", "ratelimit", "ratelimit, cache", "bucket4j", "haproxy", "haproxy, all")
+DELAYS = ("0ms", "10ms", "25ms", "50ms", "100ms", "200ms", "400ms", "800ms", "1600ms")  # one way
+SPANS = ("200ms", "400ms", "800ms", "1600ms", "3200ms")  # of those that speak periodically; FAST has 100 ms
+SPAN_DELAY = "10ms"  # one way, while the span grows
+MEETING = ("0ms", "50ms")  # one way: where servers are beside their twins, and over the five cities
+WAN_PLACE = "wan"
+ASKING = ("centralised", FIXED, FIXED_CACHE)
+# A store farther away than its time-out of 1 s limits nothing: ``deployed-failures``.
+PATIENT, PATIENT_FROM_NS = {"timeout": "10s"}, SECOND_NS // 4
+GRANTED, EXCESS = "granted_ratio", "decided_excess_share"
+WITHIN_GRANTED, WITHIN_EXCESS, LEAST_EXCESS_C = 0.05, 0.15, 0.5  # of a twin, from its server; set before results
+
+
+def points(scale: Scale, options: Options) -> list[RunSpec]:
+    """Lines, oracles, servers and their twins at the same places."""
+    tiny = scale.name == "tiny"
+    lines, delays = (LINES[:1], DELAYS[:5:4]) if tiny else (LINES, DELAYS)
+    specs = [contenders.oracle(REGIME, scale), contenders.oracle(FAST, scale)]
+    specs += [_virtual(name, scale, delay) for name in lines for delay in delays]
+    speaking = [name for name in lines if CONTENDERS[name].period]
+    specs += [_virtual(name, scale, SPAN_DELAY, span) for name in speaking for span in SPANS]
+    servers = contenders.names_of(scale, SERVERS)
+    specs += [contenders.point(name, FAST, scale) for name in servers]
+    for server in servers:
+        if server in TWIN_OF:
+            specs += [_met(server, scale, delay, LIVE) for delay in MEETING]
+            specs += [_met(TWIN_OF[server], scale, delay, VIRTUAL) for delay in MEETING]
+            specs.append(contenders.point(TWIN_OF[server], FAST, scale, testbed=VIRTUAL))
+    return list({spec.to_json(): spec for spec in specs}.values())
+
+
+def _virtual(name: str, scale: Scale, delay: str, span: str = "") -> RunSpec:
+    more = PATIENT if name in ASKING and duration_ns(delay) > PATIENT_FROM_NS else {}
+    return contenders.point(name, REGIME, scale, {"delay": delay}, VIRTUAL, span, more)
+
+
+def _met(name: str, scale: Scale, delay: str, testbed: str) -> RunSpec:
+    return contenders.point(name, REGIME, scale, {"delay": delay}, testbed)
+
+
+def tables(data: Data) -> FigureTables:
+    """``points``: a row a run and factor: name, place (one-way delay or wan), sweep, staleness, granted and excess.
+
+    ``sweep``: delay, or span where that is not the regime's own.
+    """
+    runs = contenders.runs_of(data)
+    runs.loc[runs.name == ORACLE, "name"] = "centralised"  # without delay it is its own oracle
+    runs["place"] = runs.delay.where(runs.topology != WAN_PLACE, WAN_PLACE)
+    runs["sweep"] = ["span" if is_span(between) else "delay" for between in runs.between]
+    trips = {place: round_trip_s(place) for place in set(runs.place)}
+    spans = [duration_ns(between) / SECOND_NS if between else 0.0 for between in runs.between]
+    runs["staleness"] = (runs.place.map(trips) + spans) / REGIME.period_s
+    groups = grants.groups_of(data, grants.in_groups(data, REGIME), runs)
+    found = groups.drop_duplicates(["name", "testbed", "repetition", "place", "between", "factor"])
+    columns = ["name", "testbed", "validity", "repetition", "place", "sweep", "staleness", "factor", GRANTED, EXCESS]
+    return {"points": found[columns].reset_index(drop=True)}
+
+
+def is_span(between: str) -> bool:
+    """Whether it speaks at another pace than the regime's."""
+    return between not in ("", FAST.between)
+
+
+def round_trip_s(place: str) -> float:
+    """Between two cities of a full mesh of that one-way delay; over the five cities, a mean over all pairs."""
+    if place != WAN_PLACE:
+        return 2 * duration_ns(place) / SECOND_NS
+    from testbed.topologies.topology import load_topology
+
+    topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
+    ways = [topology.path(a, b).one_way_delay_ns for a, b in combinations(topology.node_names(), 2)]
+    return 2 * sum(ways) / len(ways) / SECOND_NS
+
+
+# --- the drawing ---------------------------------------------------------------------------------
+
+
+def draw(tables: FigureTables) -> Drawing:
+    """Granted above, excess below; at 5 times the limit left, at 2 times right."""
+    points = tables["points"]
+    factors = REGIME.factors[::-1]
+    titles = [f"{what} at {factor:g} times the limit" for what in ("granted", "excess") for factor in factors]
+    drawing, axes = panels(2, len(factors), titles, (9.6, 6.6), share_x=True, share_y="row")
+    for panel, (measure, factor) in zip(axes, product((GRANTED, EXCESS), factors), strict=True):
+        log_axis(panel, "x", at=(0, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2), linear_below=0.02, linear_share=0.35)
+        if measure == GRANTED:
+            log_axis(panel, at=(0, 0.2, 0.5, 1, 2, 5), linear_below=0.2, linear_share=0.4)
+            rule(panel, 1, reference=True)
+        else:
+            log_axis(panel, at=(0, 1, 2, 5, 10, 20, 50, 100), linear_below=1.0, linear_share=0.6)
+        _draw(panel, points[points.factor == factor], measure)
+        panel.set_xlim(-0.006, 4)
+    for panel in axes[: len(factors)]:
+        panel.set_ylim(-0.03, 6)
+    for panel in axes[len(factors) :]:
+        panel.set_ylim(-0.15, 120)
+        panel.set_xlabel("staleness: (round trip + span between) · r / c")
+    axes[0].set_ylabel("admitted, of what is right")
+    axes[len(factors)].set_ylabel("above c + r t, in c")
+    legend_above(drawing, _keys(points), columns=5)
+    return drawing
+
+
+def _draw(axes: Axes, points: Frame, measure: str) -> None:
+    virtual = points[points.testbed == VIRTUAL]
+    live = points[points.testbed != VIRTUAL]
+    for name in LINES:
+        mine = virtual[(virtual.name == name) & (virtual.place != WAN_PLACE)]
+        look = CONTENDERS[name].look
+        _line(axes, mine[mine.sweep == "delay"], measure, look, 4.0)
+        _line(axes, mine[mine.sweep == "span"], measure, look._replace(dashes=":", is_open=False), 2.5)
+    for number, name in enumerate(SERVERS):
+        mine = live[live.name == name]
+        if len(mine):
+            # Servers at one place stand side by side.
+            shift = 1 + 0.05 * (number - (len(SERVERS) - 1) / 2)
+            at, intervals = intervals_by(mine, "staleness", measure)
+            places = [x * shift if x else 0.0015 * (number - 2) for x in at]
+            interval_points(axes, places, [floored(each) for each in intervals], CONTENDERS[name].look, size=6.5)
+
+
+def _line(axes: Axes, mine: Frame, measure: str, look: Style, size: float) -> None:
+    if len(mine):
+        at, intervals = intervals_by(mine, "staleness", measure)
+        interval_points(axes, at, [floored(each) for each in intervals], look, joined=True, size=size)
+
+
+def _keys(points: Frame) -> list[Artist]:
+    present = set(points.name)
+    looks = [CONTENDERS[name].look for name in LINES if name in present]
+    servers = [CONTENDERS[name].look for name in SERVERS if name in present]
+    span = Style("span instead of distance", GREY, "o", ":")
+    return [*map(key, looks), key(span), *(key(look, line=False) for look in servers), rule_key("right", reference=True)]
+
+
+# --- claims: set before the full runs ------------------------------------------------------------
+
+
+def measure_twin(server: str, twin: str, tables: Tables) -> Evidence:
+    """At each place where both ran: what is granted, and the excess, at the highest factor, paired by repetition."""
+    points = where(tables["deployed-staleness/points"], factor=REGIME.highest, sweep="delay")
+    theirs, ours = where(points, name=server), where(points, name=twin, testbed=VIRTUAL)
+    checks = []
+    for place in (*MEETING, WAN_PLACE):
+        granted = by_repetition(ours, GRANTED, place=place) / by_repetition(theirs, GRANTED, place=place)
+        excess = by_repetition(theirs, EXCESS, place=place)
+        tolerated = max(LEAST_EXCESS_C, WITHIN_EXCESS * float(excess.mean()))
+        off = (by_repetition(ours, EXCESS, place=place) - excess) / tolerated
+        said = "five cities" if place == WAN_PLACE else f"{place} one way"
+        bounds = 1 - WITHIN_GRANTED, 1 + WITHIN_GRANTED
+        checks.append(Check(f"{said}: granted, twin over server", tuple(samples(granted)), *bounds))
+        checks.append(Check(f"{said}: excess off, of what is tolerated", tuple(samples(off)), -1.0, 1.0))
+    return Evidence(tuple(checks))
+
+
+FIGURES = ("deployed-staleness",)
+SENTENCE = (
+    "{} does what its server does, at 5 times the limit, without delay, 50 ms apart and over five cities: what is granted "
+    "within 5 %, the excess within 15 % or half a bucket."
+)
+CHECKED = {
+    "D10": ("ratelimit", "The twin of envoyproxy/ratelimit"),
+    "D11": ("ratelimit, cache", "The twin of envoyproxy/ratelimit with its local cache"),
+    "D12": ("haproxy", "The twin of HAProxy's peers that count what they admit"),
+    "D13": ("haproxy, all", "The twin of HAProxy's peers that count all requests"),
+}
+CLAIMS = tuple(
+    Claim(name, "Ratebed", SENTENCE.format(who), FIGURES, partial(measure_twin, server, TWIN_OF[server]), **LIVE_CLAIM)
+    for name, (server, who) in CHECKED.items()
+)
+NOTES = (
+    "A key with N = 20 a second, c = N, r = N / s, Poisson, evenly over five nodes. Lines: virtual time, all nodes equally "
+    "far apart; dotted, with small markers: 10 ms apart, a longer span between gossip, refreshes or synchronisations. "
+    "Large markers: the deployed servers, without delay, 50 ms apart one way, and over New York, London, Singapore, Sao "
+    "Paulo and Sydney (at the mean round trip of all pairs). Granted: admitted over what one token bucket without delay "
+    "admits of the same requests. Excess: the most admitted above c + r t in any interval. Who asks one store is given 10 "
+    "s to answer from 500 ms there and back on. The twin of Gubernator was made from its documented rules, and was not "
+    "compared with the server. Error bars: 95 % intervals over the repetitions."
+)
+TITLE = "What is granted, over how late nodes learn of each other"
+EXPERIMENT = Experiment("deployed-staleness", TITLE, "ours", points, repetitions=REPETITIONS)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -1,0 +1,1 @@
+"""Deployed limiters, unmodified: a driver each (see ``systems.limiting.deployed``), of texts and bytes alone."""

@@ -1,0 +1,79 @@
+"""haproxy: a load balancer a node, whose stick tables tell each other every change (HAProxy's peers).
+
+The community edition's way to limit over instances: an entry that comes from a peer *overwrites* the local one, it is
+not added to it (HAProxy's documentation, "Global Profiling Engine": summing is the paid edition's).  Rates are those of
+its sliding approximation: the current period's count and the previous one's, weighted.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote
+
+from core.errors import SpecError
+from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
+from systems.parts.options import choice
+
+ADMITTED = ("gpc0,gpc0_rate", "gpc0_rate", "    http-request sc-inc-gpc0(0)\n")  # stored, fetched, done for each
+COUNTERS = {"admitted": ADMITTED, "all": ("http_req_rate", "http_req_rate", "")}
+HTTP, PEERS, STATS = 8080, 10_000, 9_999  # ports
+
+
+@dataclass(frozen=True)
+class Config(DeployedConfig):
+    """Options of haproxy."""
+
+    counter: str = "admitted"  # gpc0_rate counts admitted requests alone; "all": http_req_rate, rejected ones too
+
+
+class HAProxy(Driver):
+    """See ``Driver``."""
+
+    key, summary, config = "haproxy", "stick tables that overwrite each other", Config
+    programs, versions, contract = {"haproxy": "apt-get install haproxy"}, {"haproxy": "-v"}, "sliding-window"
+
+    def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
+        choice(self.key, "counter", config.counter, COUNTERS)
+        if (quota.period * 1000).denominator != 1:
+            fix = f"the nearest that it can: rate = {quota.count / max(1, round(quota.period * 1000)) * 1000:g}"
+            raise SpecError(f"{self.key} cannot say {quota}: it counts by whole milliseconds", fix)
+
+    def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
+        return [self._process(cluster, node, quota, config) for node in cluster.nodes]
+
+    def _process(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Process:
+        (kept, rate, rule), ms = COUNTERS[config.counter], int(quota.period * 1000)
+        kept = kept.replace("_rate", f"_rate({ms})")
+        expiry_s = max(10, -(-2 * ms // 1000))  # of an entry that nobody touches: two periods at least
+        operator = "ge" if config.counter == "admitted" else "gt"  # the request itself is counted before it is asked
+        peers = "".join(f"  peer {each} {cluster.at(each, self.key, PEERS)}\n" for each in cluster.nodes)
+        stats, port = cluster.port_of(node, self.key, STATS), cluster.port_of(node, self.key, HTTP)
+        text = (
+            f"global\n  nbthread 1\n  stats socket ipv4@{LOOPBACK}:{stats} level operator\n"
+            "defaults\n  mode http\n  timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n"
+            f"  timeout http-keep-alive 60s\npeers nodes\n{peers}"
+            f"backend users\n  stick-table type string len 64 size 2m expire {expiry_s}s peers nodes store {kept}\n"
+            f"frontend limit\n  bind {LOOPBACK}:{port}\n    http-request track-sc0 url_param(u) table users\n"
+            f"    http-request return status 429 if {{ sc_{rate}(0) {operator} {quota.count} }}\n"
+            f"{rule}    http-request return status 200\n"
+        )
+        command = ("haproxy", "-db", "-L", node, "-f", f"{cluster.folder_of(node, self.key)}/haproxy.cfg")
+        return Process(node, self.key, command, stats, b"show peers\n", b"\n\n", {"haproxy.cfg": text})
+
+    def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
+        return Entry(LOOPBACK, cluster.port_of(node, self.key, HTTP), (http("/?u=ratebed:warm"),) * 4)
+
+    def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
+        seen = {node: answers[f"{node}/{self.key}"].count(b"state=EST") for node in cluster.nodes}
+        alone, others = min(seen, key=lambda node: seen[node]), len(seen) - 1
+        return f"{alone} is connected to {seen[alone]} of {others} peers" if seen[alone] < others else ""
+
+    def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
+        return http(f"/?u={quote(user, safe='', errors='surrogatepass')}")
+
+    def verdict(self, answer: Any) -> bool | None:
+        return {200: True, 429: False}.get(answer.status)
+
+
+DRIVER = HAProxy()
+SYSTEM = deployed(DRIVER)

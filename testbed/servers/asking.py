@@ -1,0 +1,115 @@
+"""A node's questions to a deployed limiter, over connections that stay.
+
+See ``testbed.nodes.planes`` and ``systems.limiting.deployed``: what is asked, and what an answer means, is the node's.
+"""
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
+
+from core.errors import MachineError
+from systems.limiting.deployed import Answered, Ask
+from systems.parts.wires import HttpReader, RespReader
+from testbed.hosts.loop import Loop
+from testbed.nodes.planes import Plane, ServerAt, Surroundings
+from testbed.nodes.sockets import LoopSocket, reason
+from testbed.servers.wire_plane import REDIAL_NS
+
+Reader, Report, Count = type[HttpReader | RespReader], Callable[[object], None], Callable[[bytes], None]
+MOST_CONNECTIONS = 256  # ours: of one node, by HTTP; what is asked beyond that waits its turn
+
+
+class _Link(LoopSocket):
+    """A connection; its answers are told in the order of the questions."""
+
+    def __init__(self, loop: Loop, at: ServerAt, reader: HttpReader | RespReader, told: Callable[[Ask, Any], None]):
+        self.asked, self._reader, self._told = deque[Ask](), reader, told
+        super().__init__(loop, (at.address, at.port))
+
+    def ask(self, question: Ask) -> None:
+        self.asked.append(question)
+        self.write(question.content)
+
+    def _take(self, data: bytes) -> None:
+        try:
+            answers = self._reader.take(data)
+        except ValueError as error:
+            self.fail(reason(error))
+            return
+        pairs = [(self.asked.popleft(), answer) for answer in answers[: len(self.asked)]]
+        if self._reader.is_last or len(pairs) < len(answers):
+            self.fail("it says too much, or no more")
+        for question, answer in pairs:
+            self._told(question, answer)
+
+
+class AskingPlane(Plane):
+    """By HTTP, over as many connections as questions are under way, and as greetings are said before the run.
+
+    With at ``most`` one connection, all are under way there, and whenever it is made it begins with the greetings.
+    """
+
+    def __init__(self, reader: Reader, most: int, loop: Loop, around: Surroundings, report: Report, count_sent: Count):
+        self._reader, self._most, self._loop, self._report, self._count_sent = reader, most, loop, report, count_sent
+        (self._at,) = around.servers.values()  # the only server that the node is told of
+        self._links: list[_Link] = []
+        self._waiting = deque[Ask]()
+        greetings = [Ask(number - len(self._at.greeting), said) for number, said in enumerate(self._at.greeting)]
+        self._to_greet = {greeting.request_id for greeting in greetings}  # below 0: no request's
+        self._first = greetings if most == 1 else []
+        for group in [greetings] if most == 1 else [[greeting] for greeting in greetings]:
+            self._dial(group)
+
+    def ready(self) -> bool:
+        """Whether all greetings are answered."""
+        return not self._to_greet
+
+    def actuate(self, command: Any) -> None:
+        """Ask, or wait for one's turn."""
+        self._count_sent(command.content)
+        self._put(command)
+
+    def _put(self, question: Ask) -> None:
+        link = next((each for each in self._links if self._most == 1 or not each.asked), None)
+        if link is not None:
+            link.ask(question)
+        elif len(self._links) < self._most:
+            self._dial([*self._first, question])
+        else:
+            self._waiting.append(question)
+
+    def _dial(self, questions: Iterable[Ask]) -> None:
+        link = _Link(self._loop, self._at, self._reader(), self._told)
+        link.on_close = lambda why: self._lost(link)
+        self._links.append(link)
+        for question in questions:
+            link.ask(question)
+
+    def _lost(self, link: _Link) -> None:
+        self._links.remove(link)
+        for question in link.asked:
+            self._told(question, None)
+
+    def _told(self, question: Ask, answer: Any) -> None:
+        if self._waiting:
+            self._put(self._waiting.popleft())
+        if question.request_id >= 0:
+            self._report(Answered(question.request_id, answer))
+        elif isinstance(answer, Exception):
+            raise MachineError(f"the server refuses what it is asked before the run: {answer}", "see its log")
+        elif answer is not None:
+            self._to_greet.discard(question.request_id)
+        else:
+            self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._greet, question)
+
+    def _greet(self, greeting: Ask) -> None:
+        if not self._first:
+            self._put(greeting)
+        elif not self._links:
+            self._dial(self._first)
+
+
+http_plane = partial(AskingPlane, HttpReader, MOST_CONNECTIONS)
+resp_plane = partial(AskingPlane, RespReader, 1)

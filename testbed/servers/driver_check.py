@@ -1,0 +1,222 @@
+"""Whether a driver keeps its word, with the real servers of a site: the conformance suite of deployed limiters.
+
+What it finds first is a SystemFault.  A figure of a limiter whose processes never met, or whose errors were taken for
+verdicts, would look as good as any.
+"""
+
+import socket
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import hiredis
+
+from core.errors import MachineError, SystemFault, described
+from systems.limiting.deployed import Cluster, DeployedConfig, Driver, Entry, HttpAnswer, Process, Quota, quota_of
+from systems.parts.wires import HttpReader, RespReader
+from testbed.hosts.cleaning import marked_processes
+from testbed.hosts.site import Site
+from testbed.nodes.planes import ServerAt
+from testbed.servers.driven import START_S, Driven
+from testbed.servers.server import Placing, ServerGroup
+
+NOBODY = "127.99.99.99"  # where nobody listens, on whatever machine
+GARBAGE = (b"", b"{}", b"null", b"\x00\xff", b"UNDER_LIMIT", b'{"error": "deadline exceeded"}')
+ERRORS = (100, 301, 400, 401, 404, 408, 500, 502, 503, 504)  # which no limiter's verdict is
+_SECRET = "conformance"
+_ANSWER_S = 5.0
+_PART_BYTES = 1 << 16
+
+
+def check_driver(driver: Driver, site: Site, nodes: Sequence[str], config: DeployedConfig) -> None:
+    """Raise SystemFault at the first rule that ``driver`` breaks on ``site``; at least three ``nodes``.
+
+    ``config``: a limit whose period is short, for it is waited for.  MachineError where the machine lacks a program.
+    """
+    check_errors(driver)
+    trial = _Trial(driver, site, nodes, config)
+    before, begun_s = _running_on(site), time.monotonic()
+    with trial.running(driver) as servers:
+        took_s = time.monotonic() - begun_s
+        trial.admits_its_limit(servers)
+        if driver.coordinates:
+            trial.tells_others(servers)
+        trial.survives(servers)
+        is_one = len({node for node, _ in servers.processes}) == 1  # it has nobody to meet
+    if driver.coordinates and not is_one:
+        trial.refuses_strangers(min(START_S, 1.0 + 2 * took_s))
+    left = _running_on(site) - before
+    if left:
+        what = f"{driver.key}: still running: {', '.join(map(str, sorted(left)))}"
+        raise SystemFault(what, "its programs must end by SIGTERM, with all that they have started")
+
+
+def _running_on(site: Site) -> set[int]:
+    return {process["pid"] for process in marked_processes(site.state.token)}
+
+
+def check_errors(driver: Driver) -> None:
+    """SystemFault where an error is taken for a verdict, however it is dressed."""
+    if driver.wire == "http":
+        wrong: list[Any] = [HttpAnswer(status, body) for status in ERRORS for body in (*GARBAGE, b"OK")]
+    else:
+        wrong = [hiredis.ReplyError("ERR"), hiredis.ReplyError("NOSCRIPT"), b"OK", b"", 2, -1, None, [1], [0]]
+    for answer in wrong:
+        try:
+            verdict = driver.verdict(answer)
+        except Exception as error:
+            raise SystemFault(f"{driver.key}: verdict({answer!r}) raises {error!r}", "return None") from error
+        if verdict is not None:
+            raise SystemFault(f"{driver.key}: verdict({answer!r}) is {verdict}", "return None for what is no verdict")
+
+
+class _Mistold(Driver):
+    """A driver whose nodes have wrong addresses of all others: where one is told right, it may introduce itself."""
+
+    def __init__(self, driver: Driver):
+        self._driver = driver
+        self.key, self.programs, self.config, self.wire = driver.key, driver.programs, driver.config, driver.wire
+
+    def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
+        nobody = dict.fromkeys(cluster.nodes, NOBODY)
+        alone = {
+            node: self._driver.servers(replace(cluster, addresses={**nobody, node: address}), quota, config)
+            for node, address in cluster.addresses.items()
+        }
+        right = self._driver.servers(cluster, quota, config)
+        return [alone[process.node][place] for place, process in enumerate(right)]
+
+    def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
+        return self._driver.entry(cluster, node, quota, config)
+
+    def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
+        return self._driver.ready(cluster, answers)
+
+    def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
+        return self._driver.ask(user, cost, quota, config)
+
+    def verdict(self, answer: Any) -> bool | None:
+        return self._driver.verdict(answer)
+
+
+class _Trial:
+    def __init__(self, driver: Driver, site: Site, nodes: Sequence[str], config: DeployedConfig):
+        self.driver, self.site, self.nodes, self.config = driver, site, list(nodes), config
+        self.quota = quota_of(config)
+
+    @contextmanager
+    def running(self, driver: Driver, start_s: float = START_S) -> Iterator[ServerGroup]:
+        """Its processes, up and ready."""
+        main = self.config.server or self.nodes[0]
+        servers = Driven(driver, start_s).deploy(self.site, Placing(self.nodes, main, _SECRET, self.config))
+        try:
+            servers.start(self.nodes)
+            servers.wait()
+            yield servers
+        finally:
+            servers.stop()
+
+    def admits_its_limit(self, servers: ServerGroup) -> None:
+        """N of 2N at once at one node, and N again when nothing of these counts any more."""
+        count = self.quota.count if self.driver.contract != "split" else self.quota.count // len(self.nodes)
+        period_s = float(self.quota.period)
+        with self._asker(servers, self.nodes[0]) as ask:
+            self._align()
+            for turn in ("at once", "a period later"):
+                begun_s = time.monotonic()
+                admitted = sum(self._verdict(ask, "conformance") for _ in range(2 * count))
+                took_s = time.monotonic() - begun_s
+                if not count <= admitted <= count + int(count * took_s / period_s):  # what has come back meanwhile
+                    what = f"{self.driver.key} admits {admitted} of {2 * count} {turn} (in {took_s:.3f} s)"
+                    raise SystemFault(what, f"its limit is {self.quota}, of which {count} at this node")
+                if turn == "at once":
+                    time.sleep(2.05 * period_s)  # the window after the next
+
+    def tells_others(self, servers: ServerGroup) -> None:
+        """What one node admits, another knows, and bytes have flowed between hosts that have links."""
+        first, second, before = self.nodes[0], self.nodes[1], self._sent_bytes()
+        with self._asker(servers, first) as ask, self._asker(servers, second) as ask_other:
+            self._align()
+            for _ in range(self.quota.count):
+                self._verdict(ask, "shared")
+            time.sleep(min(0.5, 0.4 * float(self.quota.period)))
+            if all(self._verdict(ask_other, "shared") for _ in range(self.quota.count)):
+                raise SystemFault(f"{self.driver.key}: {second} knows nothing of {first}", "its processes must meet")
+        after = self._sent_bytes()
+        if before and not sum(after.values()) > sum(before.values()):
+            raise SystemFault(f"{self.driver.key}: no byte has left a host", "its processes must meet")
+
+    def survives(self, servers: ServerGroup) -> None:
+        """After the crash of the last node's processes, the first ones answer in time, be it by an error."""
+        with self._asker(servers, self.nodes[0]) as ask:
+            servers.kill(self.nodes[-1])
+            begun_s = time.monotonic()
+            ask(self.driver.ask("survivor", 1, self.quota, self.config))
+            took_s = time.monotonic() - begun_s
+        if took_s > 1.0:
+            raise SystemFault(
+                f"{self.driver.key}: after a crash elsewhere an answer took {took_s:.1f} s", "see its log"
+            )
+
+    def refuses_strangers(self, start_s: float) -> None:
+        """Nodes that were told wrong addresses are found before the load."""
+        try:
+            with self.running(_Mistold(self.driver), start_s):
+                pass
+        except MachineError:
+            return
+        raise SystemFault(
+            f"{self.driver.key}: no node knows another, and all call themselves ready",
+            "ask in ready() for what only those know who have met",
+        )
+
+    def _verdict(self, ask: Callable[[bytes], Any], user: str) -> bool:
+        answer = ask(self.driver.ask(user, 1, self.quota, self.config))
+        verdict = self.driver.verdict(answer)
+        if verdict is None:
+            raise SystemFault(f"{self.driver.key} answers {answer!r}", "that is no verdict")
+        return verdict
+
+    def _align(self) -> None:
+        """Into a window that has just begun, by the wall clock, for those that count in such."""
+        period_s = float(self.quota.period)
+        time.sleep(period_s - time.time() % period_s + 0.01)
+
+    def _sent_bytes(self) -> Mapping[str, float]:
+        counted = self.site.counters()
+        return {f"{host}/{metric}": value for host, metric, value in counted if "sent_bytes" in metric}
+
+    @contextmanager
+    def _asker(self, servers: ServerGroup, node: str) -> Iterator[Callable[[bytes], Any]]:
+        """Asks as a node does, from the node's own host."""
+        at = servers.reached_from(node)
+        reader = HttpReader() if self.driver.wire == "http" else RespReader()
+        with self._connected(at, node) as sock:
+
+            def ask(content: bytes) -> Any:
+                answers: list[Any] = []
+                try:
+                    sock.sendall(content)
+                    while not answers:
+                        answers = reader.take(_received(sock))
+                except (OSError, ValueError) as error:
+                    fault = f"{self.driver.key} gives no answer to {node}: {described(error)}"
+                    raise SystemFault(fault, "see its log") from error
+                return answers[0]
+
+            for greeting in at.greeting:
+                ask(greeting)
+            yield ask
+
+    def _connected(self, at: ServerAt, host: str) -> socket.socket:
+        owners = [node for node in self.nodes if self.site.address(node) == at.address]
+        return self.site.connect(owners[0] if owners else host, at.port, _ANSWER_S)
+
+
+def _received(sock: socket.socket) -> bytes:
+    part = sock.recv(_PART_BYTES)
+    if not part:
+        raise ConnectionError("it hangs up")
+    return part

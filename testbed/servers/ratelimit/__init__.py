@@ -1,0 +1,1 @@
+"""envoyproxy/ratelimit, which no package brings: its pinned modules, and how it is built."""

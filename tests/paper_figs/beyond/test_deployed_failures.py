@@ -1,0 +1,165 @@
+"""Deployed limiters that are partly gone: faults, claims, tables of a run by hand, drawings."""
+
+from collections.abc import Iterator
+
+import pytest
+from msgspec.structs import replace
+
+from analysis.verdicts import Judgement, judge
+from harness.estimate import campaign_seconds
+from harness.experiment import SCALES
+from harness.run import asked_of, execute, resolve
+from paper_figs.beyond import contenders, deployed_failures
+from paper_figs.beyond.contenders import CONTENDERS, OURS, REPLICA
+from paper_figs.beyond.deployed_failures import CUT, KILLED, LOSSY, NAMES, OUTCOMES, REGIME
+from paper_figs.beyond.wan import VIRTUAL
+from tests.paper_figs.beyond.deployed_tables import failures_tables
+from tests.paper_figs.beyond.test_deployed import of_figure, on, put
+from tests.paper_figs.tables import Case, check_published, check_spoiled, parametrised
+
+EXPERIMENT = deployed_failures.EXPERIMENT
+RUNS, CITIES, SECONDS, GROUPS = (f"deployed-failures/{name}" for name in ("runs", "cities", "seconds", "groups"))
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
+# --- the grid ------------------------------------------------------------------------------------
+
+
+def test_faults_begin_and_end_with_whole_seconds_inside_the_run():
+    for scale, from_s, until_s in (("tiny", 1, 4), ("quick", 4, 16)):
+        for spec in EXPERIMENT.points(SCALES[scale], {})[1:]:
+            faults = spec.study_options["faults"]
+            instants = sorted(int(fault["at"].removesuffix("s")) for fault in faults)
+            assert instants in ([from_s], [from_s, until_s])
+            asked_of(resolve(spec))
+
+
+def test_servers_are_killed_beside_their_callers_and_ours_with_theirs():
+    for name in NAMES:
+        (fault,) = deployed_failures.faults_of(KILLED, name, 20)
+        assert (fault["kind"], fault["node"]) == ("crash" if name in OURS else "server-crash", "n1")
+    begin, end = deployed_failures.faults_of(CUT, "ratelimit", 20)
+    assert begin["side"] == end["side"] == ["n5"] and (begin["kind"], end["kind"]) == ("partition", "heal")
+    begin, end = deployed_failures.faults_of(LOSSY, "ratelimit", 20)
+    assert (begin["loss_probability"], end["loss_probability"]) == (0.01, 0.0)
+
+
+def test_a_run_knows_its_scenario():
+    for name, scenarios in NAMES.items():
+        for scenario in scenarios:
+            faults = deployed_failures.faults_of(scenario, name, 20)
+            assert deployed_failures.scenario_of(name, faults, 20) == scenario
+
+
+def test_it_takes_less_than_three_quarters_of_an_hour():
+    assert campaign_seconds(EXPERIMENT.runs(SCALES["quick"], {}, 1), 2) < 45 * 60
+
+
+# --- claims --------------------------------------------------------------------------------------
+
+CASES = [
+    Case("D20", failures_tables, {
+        "answers go on": on(RUNS, put, "error", 0.0, name="redis-gcra", scenario=KILLED),
+        "half is answered": on(RUNS, put, "timeout", 0.4, name="ratelimit", scenario=KILLED),
+    }),
+    Case("D21", failures_tables, {
+        "peers wait for the dead one": on(CITIES, put, "answered", 0.9, name="haproxy", scenario=KILLED,
+                                          city="London"),
+        "the dead one answers": on(CITIES, put, "error", 0.0, name="nginx", scenario=KILLED, city="New York"),
+    }),
+    Case("D22", failures_tables, {
+        "it fails closed": on(GROUPS, put, "granted_ratio", 0.02, name="ratelimit", scenario=KILLED),
+        "leases end at once": on(GROUPS, put, "granted_ratio", 1.9, name="leases", scenario=KILLED),
+    }),
+    Case("D23", failures_tables, {
+        "others suffer, too": on(CITIES, put, "answered", 0.8, name="redis-gcra", scenario=CUT, city="London"),
+        "Sydney hears all the same": on(CITIES, put, "timeout", 0.1, name="ratelimit", scenario=CUT, city="Sydney"),
+        "peers stop": on(RUNS, put, "answered", 0.8, name="haproxy", scenario=CUT),
+    }),
+    Case("D24", failures_tables, {
+        "a tenth times out": on(RUNS, put, "answered", 0.9, name="redis-gcra", scenario=LOSSY),
+        "the wait hides it": on(RUNS, put, "p99_ms", 330.0, name="ratelimit", scenario=LOSSY),
+    }),
+    Case("D25", failures_tables, {
+        "all is lost": on(RUNS, put, "lost", 1.0, name="leases", scenario=KILLED),
+        "others decide alone": on(RUNS, put, "timeout", 0.1, name="counter", scenario=KILLED),
+    }),
+    Case("D26", failures_tables, {
+        "nobody is promoted": on(SECONDS, put, "answered", 0.0, name=REPLICA, scenario=KILLED),
+        "Redis comes back by itself": on(SECONDS, put, "answered", 0.9, name="ratelimit", scenario=KILLED),
+    }),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
+def test_tables_as_hoped_for_reproduce_the_claim(case: Case) -> None:
+    check_published(case)
+
+
+@pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
+def test_perturbed_tables_do_not(case: Case, perturbation: str) -> None:
+    check_spoiled(case, perturbation)
+
+
+def test_every_claim_has_a_case_and_waits_for_its_figure():
+    assert [claim.id for claim in deployed_failures.CLAIMS] == [case.claim for case in CASES]
+    assert {judge(claim, {"srtm-fig4/runs": None}).judgement for claim in deployed_failures.CLAIMS} == {
+        Judgement.NOT_RUN
+    }
+
+
+# --- tables and drawings -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_tables_of_runs_in_virtual_time(spark, tmp_path):
+    """Ours: a dead node loses its fifth, a cut loses nothing; a store that is dead limits nothing."""
+    from analysis.spark import load
+
+    scale = SCALES["quick"]
+    specs = [contenders.oracle(REGIME, scale)]
+    for name, scenario in (("counter", KILLED), ("counter", CUT), ("centralised", KILLED)):
+        faults = deployed_failures.faults_of(scenario, name, 20)
+        specs.append(contenders.point(name, REGIME, scale, testbed=VIRTUAL, faults=faults))
+    for number, spec in enumerate(specs):
+        execute(replace(spec, seed=1), f"run{number}", tmp_path / f"run{number}")
+    found = deployed_failures.tables(load(spark, sorted(tmp_path.iterdir())))
+    runs = found["runs"].set_index(["name", "scenario"])
+    assert sorted(runs.index) == [("centralised", KILLED), ("counter", CUT), ("counter", KILLED)]
+    assert runs.loc[("counter", KILLED)].lost == pytest.approx(0.2, abs=0.03)
+    assert runs.loc[("counter", CUT)].lost == 0 and runs.loc[("centralised", KILLED)].p99_ms == pytest.approx(1000)
+    cities = found["cities"].set_index(["name", "scenario", "city"])
+    assert cities.loc[("counter", KILLED, "New York")].lost == 1 and cities.loc[("counter", KILLED, "London")].lost == 0
+    seconds = found["seconds"]
+    line = seconds[(seconds.name == "counter") & (seconds.scenario == KILLED)].set_index("since_s").lost
+    assert (line[line.index < 0] == 0).all() and (line[(line.index >= 0) & (line.index < 15)] > 0).all()
+    groups = found["groups"].set_index(["name", "scenario", "factor"])
+    assert groups.loc[("centralised", KILLED, 2.0)].granted_ratio > 1.4, "open to all but New York's"
+    assert groups.loc[("counter", KILLED, 0.5)].granted_ratio == pytest.approx(0.8, abs=0.05)
+    assert groups.loc[("centralised", KILLED, 2.0)].decided_excess_share > 3
+
+
+@pytest.mark.slow
+def test_it_draws_what_there_is(tmp_path):
+    found = of_figure(failures_tables(), "deployed-failures")
+    few = {name: frame[frame.name.isin(("redis-gcra", "counter"))] for name, frame in found.items()}
+    for tables in (found, few):
+        drawing = deployed_failures.draw(tables)
+        rows = [name for name in NAMES if name in set(tables["runs"].name)]
+        labels = [text.get_text() for text in drawing.axes[0].get_yticklabels()]
+        assert labels == [CONTENDERS[name].look.label for name in rows]
+        whole = {round(sum(bar.get_width() for bar in drawing.axes[0].patches if _in(bar, row))) for row in range(len(rows))}
+        assert whole == {100}, "shares of all that was asked"
+        drawing.savefig(tmp_path / "drawn.png")
+    assert set(OUTCOMES) <= set(found["runs"])
+
+
+def _in(bar, row):
+    return abs(bar.get_y() + bar.get_height() / 2 - row) < 0.1

@@ -1,0 +1,204 @@
+"""Staleness: what is swept, twins judged beside their servers, drawings of either kind alone."""
+
+from collections.abc import Iterator
+
+import pandas as pd
+import pytest
+from msgspec.structs import replace
+
+from analysis.verdicts import Judgement, judge
+from harness.estimate import campaign_seconds
+from harness.experiment import SCALES
+from harness.run import asked_of, execute, resolve
+from paper_figs.beyond import contenders, deployed_staleness, grants
+from paper_figs.beyond.contenders import CONTENDERS, FAST, TWIN_OF
+from paper_figs.beyond.deployed_staleness import CHECKED, EXCESS, GRANTED, LINES, MEETING, REGIME, SERVERS, WAN_PLACE
+from paper_figs.beyond.wan import LIVE, VIRTUAL
+from tests.paper_figs.beyond.deployed_tables import staleness_tables
+from tests.paper_figs.beyond.test_deployed import on, put
+from tests.paper_figs.tables import Case, check_published, check_spoiled, parametrised, scaled, verdict
+
+POINTS = "deployed-staleness/points"
+EXPERIMENT = deployed_staleness.EXPERIMENT
+
+
+@pytest.fixture(autouse=True)
+def closed() -> Iterator[None]:
+    yield
+    from matplotlib import pyplot
+
+    pyplot.close("all")
+
+
+# --- the grid ------------------------------------------------------------------------------------
+
+
+def test_a_server_and_its_twin_meet_at_three_places_on_the_same_requests():
+    specs = EXPERIMENT.points(SCALES["quick"], {})
+    for server, twin in TWIN_OF.items():
+        who, model = CONTENDERS[server], CONTENDERS[twin]
+        for topology, delay in (*(("full-mesh", delay) for delay in MEETING), ("wan", None)):
+            def at(system, testbed, topology=topology, delay=delay):
+                return [s for s in specs if s.system == system and s.testbed == testbed and s.topology == topology
+                        and s.topology_options.get("delay") == delay]  # fmt: skip
+
+            live = [s for s in at(who.system, LIVE) if who.options.items() <= s.system_options.items()]
+            virtual = [s for s in at(model.system, VIRTUAL) if model.options.items() <= s.system_options.items()]
+            live = [s for s in live if len(s.system_options) == len(who.options) + 2]
+            virtual = [s for s in virtual if len(s.system_options) == len(model.options) + 2]
+            (one,), (other,) = live, virtual
+            assert one.workload_options == other.workload_options and one.study_options == other.study_options
+            assert one.topology_options == other.topology_options
+
+
+def test_live_points_over_the_cities_are_those_of_deployed_and_the_others_take_a_quarter_of_an_hour():
+    own = EXPERIMENT.runs(SCALES["quick"], {}, 1)
+    shared = {spec.to_json() for spec in deployed_runs()}
+    live = [spec for spec in own if spec.testbed == LIVE]
+    assert {spec.system for spec in live if spec.topology == "wan"} == {CONTENDERS[name].system for name in SERVERS}
+    assert all(spec.to_json() in shared for spec in live if spec.topology == "wan")
+    assert campaign_seconds([spec for spec in live if spec.topology != "wan"], 2) < 15 * 60
+
+
+def deployed_runs():
+    from paper_figs import load_figure
+
+    return load_figure("deployed").experiment.runs(SCALES["quick"], {}, 1)
+
+
+def test_every_point_is_one_that_the_study_takes_and_none_is_there_twice():
+    for scale in ("tiny", "quick"):
+        specs = EXPERIMENT.points(SCALES[scale], {})
+        assert len({spec.to_json() for spec in specs}) == len(specs)
+        for spec in specs:
+            asked_of(resolve(spec))
+
+
+def test_nobody_is_given_up_on_for_being_far():
+    for spec in EXPERIMENT.points(SCALES["quick"], {}):
+        if spec.testbed == VIRTUAL and spec.system in ("centralised", "fixed-window") and spec.topology == "full-mesh":
+            trip_s = deployed_staleness.round_trip_s(str(spec.topology_options["delay"]))
+            assert 2 * trip_s <= float(str(spec.system_options.get("timeout", "1s")).removesuffix("s")), spec
+
+
+def test_the_five_cities_are_as_far_apart_as_their_pairs_on_average():
+    assert deployed_staleness.round_trip_s("50ms") == pytest.approx(0.1)
+    assert 0.19 < deployed_staleness.round_trip_s(WAN_PLACE) < 0.26
+
+
+# --- claims --------------------------------------------------------------------------------------
+
+
+def cases():
+    for name, (server, _) in CHECKED.items():
+        twin = TWIN_OF[server]
+        yield Case(name, staleness_tables, {
+            "the server grants 8 % more": on(POINTS, scaled, GRANTED, 1.08, name=server),
+            "it does without delay": on(POINTS, scaled, GRANTED, 1.08, name=server, place="0ms"),
+            "the twin exceeds by a bucket and a half": on(POINTS, worse, 1.5, name=twin),
+            "the twin never exceeds": on(POINTS, put, EXCESS, -1.0, name=twin),
+            "it was not run over the cities": lambda found, twin=twin: {POINTS: found[POINTS][
+                (found[POINTS].name != twin) | (found[POINTS].place != WAN_PLACE)]},
+        })  # fmt: skip
+
+
+def worse(frame, by_c, **where):
+    """More excess, by so many buckets or a quarter, whatever is more."""
+    found = frame.copy()
+    rows = (found[list(where)] == pd.Series(where)).all(axis=1)
+    assert rows.any()
+    found.loc[rows, EXCESS] += (0.25 * found.loc[rows, EXCESS]).clip(lower=by_c)
+    return found
+
+
+CASES = list(cases())
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)
+def test_twins_like_their_servers_are_confirmed(case: Case) -> None:
+    check_published(case)
+
+
+@pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
+def test_twins_unlike_them_are_not(case: Case, perturbation: str) -> None:
+    if perturbation == "it was not run over the cities":
+        claim = next(claim for claim in deployed_staleness.CLAIMS if claim.id == case.claim)
+        assert judge(claim, case.perturbations[perturbation](case.tables())).judgement is Judgement.UNDECIDED
+        return
+    check_spoiled(case, perturbation)
+
+
+def test_every_claim_has_a_case_and_waits_for_its_figure():
+    assert [claim.id for claim in deployed_staleness.CLAIMS] == [case.claim for case in CASES]
+    assert {judge(claim, {"srtm-fig4/runs": None}).judgement for claim in deployed_staleness.CLAIMS} == {
+        Judgement.NOT_RUN
+    }
+
+
+@pytest.mark.slow
+def test_another_limiter_in_the_server_s_place_contradicts_its_twin(spark, tmp_path):
+    """Runs in virtual time stand for servers: the twin itself, on the same requests, and one that does otherwise."""
+    from analysis.spark import load
+
+    specs = [contenders.oracle(REGIME, SCALES["quick"])]
+    for name in ("overwrite", "overwrite, all"):
+        for delay in ("0ms", "50ms", "110ms"):
+            specs.append(contenders.point(name, REGIME, SCALES["quick"], {"delay": delay}, VIRTUAL))
+    for seed in range(3):
+        for number, spec in enumerate(specs):
+            name = f"run{seed}-{number}"
+            execute(replace(spec, seed=seed + 1, repetition=seed), name, tmp_path / name)
+    points = deployed_staleness.tables(load(spark, sorted(tmp_path.iterdir())))["points"]
+    points["place"] = points.place.replace("110ms", WAN_PLACE)
+    assert set(points.sweep) == {"delay"} and len(points) == 3 * 2 * 7
+    oracle = points[points.name == "centralised"]
+    assert (oracle[GRANTED] == 1).all() and (oracle[EXCESS] == 0).all()
+
+    def judged(stand_in: str) -> Judgement:
+        there = points[points.name == stand_in].assign(name="haproxy", testbed=LIVE)
+        return verdict("D12", {POINTS: pd.concat([points, there])})
+
+    assert judged("overwrite") is Judgement.REPRODUCED
+    assert judged("overwrite, all") is Judgement.CONTRADICTED
+
+
+# --- tables and drawings -------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_tables_know_how_stale_each_run_is(spark, tmp_path):
+    from analysis.spark import load
+
+    one = SCALES["quick"]
+    specs = [
+        contenders.oracle(FAST, one),
+        contenders.oracle(REGIME, one),
+        contenders.point("counter", REGIME, one, {"delay": "10ms"}, VIRTUAL, "800ms"),
+        contenders.point("counter", REGIME, one, {"delay": "10ms"}, VIRTUAL),
+        contenders.point("overwrite", FAST, one, testbed=VIRTUAL),
+    ]
+    for number, spec in enumerate(specs):
+        execute(replace(spec, seed=1), f"run{number}", tmp_path / f"run{number}")
+    points = deployed_staleness.tables(load(spark, sorted(tmp_path.iterdir())))["points"]
+    found = points[points.factor == 5].set_index(["name", "sweep"]).staleness
+    assert found["counter", "span"] == pytest.approx(0.82) and found["counter", "delay"] == pytest.approx(0.12)
+    assert found["overwrite", "delay"] == pytest.approx(deployed_staleness.round_trip_s(WAN_PLACE))
+    assert list(found.index).count(("centralised", "delay")) == 1 and found["centralised", "delay"] == 0
+    assert set(points.factor) == {2, 5}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kinds", [(VIRTUAL, LIVE), (VIRTUAL,), (LIVE,)])
+def test_it_draws_what_there_is(kinds, tmp_path):
+    points = staleness_tables()[POINTS]
+    drawing = deployed_staleness.draw({"points": points[points.testbed.isin(kinds)]})
+    assert len(drawing.axes) == 4
+    (legend,) = drawing.legends
+    shown = {text.get_text() for text in legend.get_texts()}
+    assert {CONTENDERS[name].look.label for name in LINES} <= shown or VIRTUAL not in kinds
+    assert {CONTENDERS[name].look.label for name in SERVERS} <= shown or LIVE not in kinds
+    drawing.savefig(tmp_path / "drawn.png")
+
+
+def test_a_line_s_name_is_of_its_grid():
+    assert set(LINES) | set(SERVERS) <= set(CONTENDERS) and set(SERVERS) <= set(grants.NAMES)

@@ -1,0 +1,88 @@
+"""haproxy: what it is told, what it cannot say, what its answers mean; and real ones, on loopback."""
+
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.errors import SpecError
+from core.units import MILLISECOND_NS
+from systems.limiting.deployed import HttpAnswer, Quota, quota_of
+from systems.limiting.drivers.haproxy import DRIVER, Config
+from tests.live import needs
+from tests.systems.limiting.drivers.on_loopback import CRASH_NS, around_a_crash, keeps_its_word, on_paper
+
+
+def told(config: Config) -> list[str]:
+    """The lines of the second node's settings."""
+    text = DRIVER.servers(on_paper(), quota_of(config), config)[1].files["haproxy.cfg"]
+    return [line.strip() for line in text.splitlines()]
+
+
+def test_each_knows_all_as_peers_and_counts_admitted_requests() -> None:
+    lines = told(Config(20, "20"))
+    assert [line for line in lines if line.startswith("peer ")] == [f"peer n{i} 10.0.0.{i}:10000" for i in (1, 2, 3)]
+    assert "stick-table type string len 64 size 2m expire 10s peers nodes store gpc0,gpc0_rate(1000)" in lines
+    deny = lines.index("http-request return status 429 if { sc_gpc0_rate(0) ge 20 }")
+    assert lines[deny + 1 : deny + 3] == ["http-request sc-inc-gpc0(0)", "http-request return status 200"]
+    process = DRIVER.servers(on_paper(), quota_of(Config()), Config())[1]
+    assert process.command == ("haproxy", "-db", "-L", "n2", "-f", "/haproxy-n2/haproxy.cfg")
+
+
+def test_it_may_count_all_requests() -> None:
+    lines = told(Config(100, "5/3", counter="all"))
+    assert "stick-table type string len 64 size 2m expire 120s peers nodes store http_req_rate(60000)" in lines
+    assert "http-request return status 429 if { sc_http_req_rate(0) gt 100 }" in lines
+    assert not any("sc-inc" in line for line in lines)
+    with pytest.raises(SpecError, match="counter = 'some'"):
+        DRIVER.check(Quota(1, Fraction(1)), Config(counter="some"), ["n1"])
+
+
+@given(st.integers(1, 10**4), st.fractions(Fraction(1, 10**5), 10**5, max_denominator=10**6))
+def test_a_period_is_so_many_milliseconds_or_refused_with_the_nearest(count: int, period: Fraction) -> None:
+    if (period * 1000).denominator == 1:
+        DRIVER.check(Quota(count, period), Config(), ["n1"])
+        return
+    with pytest.raises(SpecError, match="it counts by whole milliseconds") as caught:
+        DRIVER.check(Quota(count, period), Config(), ["n1"])
+    nearest = count / float(caught.value.fix.rpartition(" = ")[2])
+    assert abs(nearest - period) <= 0.00051 + float(period) * 1e-5 or period < Fraction(1, 1000)
+
+
+def test_all_are_connected_to_all_before_it_is_ready() -> None:
+    state = b"0x1: [0] id=nodes\n  peer n1 state=EST\n  peer n2 state=NONE\n  peer n3 state=EST\n\n"
+    answers = {f"{name}/haproxy": state for name in ("n1", "n2", "n3")}
+    assert DRIVER.ready(on_paper(), answers) == ""
+    lonely = answers | {"n2/haproxy": state.replace(b"n3 state=EST", b"n3 state=CONN")}
+    assert DRIVER.ready(on_paper(), lonely) == "n2 is connected to 1 of 2 peers"
+    assert DRIVER.ready(on_paper(), lonely | {"n3/haproxy": b""}) == "n3 is connected to 0 of 2 peers"
+    assert DRIVER.ready(on_paper("n1"), {"n1/haproxy": b""}) == "", "who is alone has nobody to meet"
+
+
+@given(st.integers(100, 599), st.binary(max_size=9))
+def test_what_is_no_verdict_is_none(status: int, body: bytes) -> None:
+    assert DRIVER.verdict(HttpAnswer(status, body)) == {200: True, 429: False}.get(status)
+
+
+@given(st.text())
+def test_a_user_is_one_parameter(user: str) -> None:
+    line = DRIVER.ask(user, 1, Quota(1, Fraction(1)), Config()).partition(b"\r\n")[0]
+    assert line.startswith(b"GET /?u=") and line.count(b" ") == 2 and line.count(b"=") == 1 and b"&" not in line
+
+
+@needs("haproxy")
+@pytest.mark.slow
+@pytest.mark.parametrize("counter", ["admitted", "all"])
+def test_the_real_one_keeps_its_word(tmp_path: Path, counter: str) -> None:
+    keeps_its_word(DRIVER, tmp_path, capacity=6, rate="6", counter=counter)
+
+
+@needs("haproxy")
+@pytest.mark.slow
+def test_those_that_live_decide_on(tmp_path: Path) -> None:
+    told = around_a_crash("haproxy", tmp_path, "n2", ["u"], capacity=5, rate="5", timeout="300ms")
+    after = [each for each in told if each.at_ns >= CRASH_NS]
+    assert len(after) == 10 and max(each.wait_ns for each in after) < 250 * MILLISECOND_NS, "no time-out"
+    assert {each.decision for each in told} == {"admit", "reject"}

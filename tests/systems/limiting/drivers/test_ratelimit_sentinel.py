@@ -1,0 +1,72 @@
+"""ratelimit-sentinel: what its processes are told; and a real fail-over, on loopback."""
+
+from pathlib import Path
+
+import pytest
+
+from core.errors import SpecError
+from core.units import SECOND_NS
+from systems.limiting.deployed import quota_of
+from systems.limiting.drivers.ratelimit_sentinel import DRIVER, Config
+from tests.live import needs
+from tests.systems.limiting.drivers.on_loopback import CRASH_NS, around_a_crash, keeps_its_word, on_paper
+
+OPTIONS = {"capacity": 6, "rate": "6", "server": "n2", "replica": "n3"}
+
+
+def test_a_majority_of_sentinels_watches_the_first_redis_and_services_ask_them() -> None:
+    config = Config(5, "5", down_after="250ms")
+    told = DRIVER.servers(on_paper(), quota_of(config), config)
+    assert [f"{each.name}-{each.node}" for each in told[:5]] == [
+        *("redis-n1", "replica-n3", "sentinel-n1", "sentinel-n2", "sentinel-n3"),
+    ]
+    assert "replicaof 10.0.0.1 6379\n" in told[1].files["redis.conf"]
+    watching = told[3].files["redis.conf"]
+    assert "sentinel monitor main 10.0.0.1 6379 2\n" in watching
+    assert "sentinel down-after-milliseconds main 250\n" in watching
+    assert told[3].command[-1] == "--sentinel" and told[5].command == ("ratelimit",)
+    assert told[5].environment["REDIS_URL"] == "main,10.0.0.1:26379,10.0.0.2:26379,10.0.0.3:26379"
+
+
+def test_a_replica_beside_the_first_redis_is_refused() -> None:
+    quota = quota_of(Config(5, "5"))
+    for config in (Config(replica="n1"), Config(server="n3")):
+        with pytest.raises(SpecError, match="set replica to another node"):
+            DRIVER.check(quota, config, ["n1", "n2", "n3"])
+    with pytest.raises(SpecError, match="replica = 'n9'"):
+        DRIVER.check(quota, Config(replica="n9"), ["n1", "n2", "n3"])
+    with pytest.raises(SpecError, match="down_after = '0s'"):
+        DRIVER.check(quota, Config(down_after="0s"), ["n1", "n2", "n3"])
+
+
+def test_it_is_not_ready_before_all_know_each_other() -> None:
+    pong, healthy = b"+PONG\r\n", b"HTTP/1.1 200 OK\r\n\r\n"
+    there = {
+        **{"n1/redis": pong, "n3/replica": b"master_link_status:up\r\n" + pong, "n1/ratelimit": healthy},
+        **{f"{node}/sentinel": b"+OK 3 usable Sentinels.\r\n" + pong for node in ("n1", "n2", "n3")},
+    }
+    assert DRIVER.ready(on_paper(), there) == ""
+    assert DRIVER.ready(on_paper(), there | {"n3/replica": b"master_link_status:down\r\n" + pong}) != ""
+    alone = {"n2/sentinel": b"-NOQUORUM 1 usable Sentinels.\r\n" + pong}
+    assert DRIVER.ready(on_paper(), there | alone) == "n2/sentinel does not know the others"
+    assert DRIVER.ready(on_paper(), there | {"n1/ratelimit": b""}) == "no answer of n1/ratelimit"
+
+
+# --- live ------------------------------------------------------------------------------------------------------------
+
+
+@needs("ratelimit-sentinel")
+@pytest.mark.slow
+def test_the_real_one_keeps_its_word(tmp_path: Path) -> None:
+    keeps_its_word(DRIVER, tmp_path, **OPTIONS | {"replica": "n1"})
+
+
+@needs("ratelimit-sentinel")
+@pytest.mark.slow
+def test_where_the_first_redis_is_killed_the_replica_takes_its_place(tmp_path: Path) -> None:
+    """Some seconds, in which the node decides alone; then there are verdicts again."""
+    users, options = [f"u{i}" for i in range(400)], {"down_after": "300ms", "timeout": "200ms", "on_failure": "closed"}
+    found = around_a_crash("ratelimit-sentinel", tmp_path, "n2", users, 15, **OPTIONS | options)
+    between = {each.decision for each in found if CRASH_NS + SECOND_NS // 20 < each.at_ns < CRASH_NS + SECOND_NS // 2}
+    assert between == {"reject"}
+    assert {each.decision for each in found[-20:]} == {"admit"}

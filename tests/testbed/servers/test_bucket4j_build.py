@@ -1,0 +1,78 @@
+"""bucket4j-member: what it is built of, what it says where that cannot be had, and the one that is built."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from core.errors import MachineError
+from harness.code_version import files_of
+from studies.spec import RunSpec
+from testbed.hosts.capabilities import tool
+from testbed.servers.bucket4j import build
+from testbed.servers.server import load_server
+from tests.live import needs
+
+
+def maven(folder: Path, script: str) -> str:
+    """A Maven that does no more than this; it is told the folder for the jars last."""
+    file = folder / "mvn"
+    file.write_text(f'#!/bin/sh\nfor lib in "$@"; do :; done; lib=${{lib#*=}}; mkdir "$lib"\n{script}\n')
+    file.chmod(0o755)
+    return str(file)
+
+
+def test_the_jars_that_are_pinned_are_those_of_the_pom() -> None:
+    pom = (build.SOURCES / "pom.xml").read_text()
+    wanted = re.findall(r"<dependency>\s+<groupId>.*?<artifactId>(.*?)<.*?<version>(.*?)<", pom, re.DOTALL)
+    assert len(wanted) == 2 and {f"{name}-{version}.jar" for name, version in wanted} <= set(build.pinned())
+    assert all(re.fullmatch("[0-9a-f]{64}", digest) for digest in build.pinned().values())
+
+
+@pytest.mark.parametrize("script", ["", *(f'echo other >"$lib/{name}"' for name in (*build.pinned(), "one-more.jar"))])
+def test_jars_of_other_bytes_or_names_are_refused(tmp_path: Path, script: str) -> None:
+    with pytest.raises(MachineError, match=r"other jars than jars\.sha256 lists: .*bucket4j_jdk17-core"):
+        build._fetch(maven(tmp_path, script), tmp_path, tmp_path / "lib")
+
+
+def test_what_is_missing_is_said_with_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(build, "CACHE", tmp_path / "cache")
+    monkeypatch.setattr(build, "BINARY", tmp_path / "cache" / "key" / build.NAME)
+    monkeypatch.setattr(build, "find_jdk", lambda: None)
+    with pytest.raises(MachineError, match=r"no JDK: .*apt-get install .*default-jdk-headless"):
+        build.built()
+    monkeypatch.setattr(build, "find_jdk", lambda: tmp_path)
+    monkeypatch.setattr(build, "tool", lambda name: None)
+    with pytest.raises(MachineError, match=r"no Maven: .*apt-get install .*maven"):
+        build.built()
+    offline = maven(tmp_path, "echo '[ERROR] Unknown host'; exit 1")
+    monkeypatch.setattr(build, "tool", lambda name: offline)
+    with pytest.raises(MachineError, match=r"mvn failed: \[ERROR\] Unknown host; the first build needs access"):
+        build.built()
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_a_jdk_is_looked_for_where_it_is_named_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = tmp_path / "jdk" / "bin" / "javac"
+    compiler.parent.mkdir(parents=True)
+    compiler.touch(mode=0o755)
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
+    assert build.find_jdk() == tmp_path / "jdk"
+    compiler.chmod(0o644)
+    assert build.find_jdk() != tmp_path / "jdk"
+
+
+def test_another_main_is_another_run() -> None:
+    """What the member is made of counts for the runs that need it, and for no others."""
+    made_of = {Path("testbed/servers/bucket4j", name) for name in (*build.FILES, *build.SETTINGS)}
+    specs = [
+        RunSpec(study="limiting", system=name, workload="requests", topology="wan", testbed="local")
+        for name in ("bucket4j", "redis-gcra")
+    ]
+    assert [made_of & set(files_of(spec)) for spec in specs] == [made_of, set()]
+
+
+@needs("bucket4j")
+def test_the_member_is_what_is_pinned() -> None:
+    assert tool(build.NAME) == str(build.BINARY)
+    assert load_server("bucket4j").versions == {build.NAME: "8.14.0,bucket4j_jdk17-hazelcast-8.14.0,hazelcast-5.5.0"}

@@ -1,0 +1,219 @@
+"""The suite that deployed limiters must pass: a sound one does, and each canary breaks the rule that it is for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import SystemFault
+from core.units import MILLISECOND_NS
+from systems.limiting.deployed import (
+    LOOPBACK,
+    Cluster,
+    DeployedConfig,
+    Driver,
+    Entry,
+    Process,
+    Quota,
+    http,
+)
+from systems.limiting.drivers import haproxy, redis_gcra
+from testbed.hosts.local import LocalSite
+from testbed.hosts.mininet.site import MininetSite
+from testbed.servers.driver_check import check_driver, check_errors
+from testbed.topologies.topology import mesh
+from tests.live import needs
+
+pytestmark = pytest.mark.slow
+
+NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
+NAMES = ["n1", "n2", "n3"]
+
+# Fixed windows, counted by the first node's process, which the others ask; argv[5] says what is wrong with it.
+LIMITER = """
+import http.server, json, pathlib, socket, subprocess, sys, time, urllib.error, urllib.request
+port, limit, seconds, first, habit, last, shared = int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]), *sys.argv[4:]
+counts = {}
+
+def count(user):
+    key = f"{user} {int(time.time() / seconds)}" if habit != "once" else user
+    file = pathlib.Path(shared)
+    known = json.loads(file.read_text()) if habit == "by file" and file.exists() else counts
+    known[key] = known.get(key, 0) + 1
+    if habit == "by file":
+        file.write_text(json.dumps(known))
+    return 200 if (known[key] <= limit or habit == "generous") and habit != "stingy" else 503 if habit == "odd" else 429
+
+def status_of(path):
+    if habit in ("lonely", "by file") and path == "/met":
+        return 200
+    if first and habit not in ("lonely", "by file"):
+        try:
+            return urllib.request.urlopen(f"http://{first}{path}", timeout=3).status
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 503 if path == "/met" or habit != "trusting" else count(path)
+    return 200 if path == "/met" else count(path)
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        if self.path == "/survivor" and habit == "mute":
+            return self.connection.shutdown(socket.SHUT_RDWR)
+        if self.path == "/survivor" and habit == "slow":
+            host, _, number = last.partition(":")
+            try:
+                socket.create_connection((host, int(number)), 3).close()
+            except OSError:
+                time.sleep(1.5)
+        self.send_response(status_of(self.path))
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+if habit == "leaves":
+    subprocess.Popen(["sleep", "60"], start_new_session=True, stdin=-3, stdout=-3, stderr=-3)
+http.server.ThreadingHTTPServer.daemon_threads = True
+http.server.ThreadingHTTPServer(("0.0.0.0", port), Handler).serve_forever()
+"""
+PORT = 8080
+
+
+@dataclass(frozen=True)
+class Config(DeployedConfig):
+    """A limit that is soon back."""
+
+    capacity: int = 6
+    rate: str = "12"
+
+
+class Windows(Driver):
+    """See ``Driver``."""
+
+    key, summary, config = "windows", "as sound as its habit", Config
+    programs, contract = {"python3": "apt-get install python3"}, "fixed-window"
+
+    def __init__(self, habit: str = "sound"):
+        self.habit = habit
+
+    def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
+        first, last = (cluster.at(node, self.key, PORT) for node in (cluster.nodes[0], cluster.nodes[-1]))
+        shared = f"{cluster.folder_of(cluster.nodes[0], self.key)}/shared"
+        processes = []
+        for node in cluster.nodes:
+            port, file = cluster.port_of(node, self.key, PORT), f"{cluster.folder_of(node, self.key)}/limiter.py"
+            asks = "" if node == cluster.nodes[0] else first
+            words = (str(port), str(quota.count), str(float(quota.period)), asks, self.habit, last, shared)
+            command, files = ("python3", file, *words), {"limiter.py": LIMITER}
+            processes.append(Process(node, self.key, command, port, http("/met"), b"\r\n\r\n", files))
+        return processes
+
+    def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
+        return Entry(LOOPBACK, cluster.port_of(node, self.key, PORT), (http("/met"),))
+
+    def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
+        alone = [name for name, answer in answers.items() if not answer.startswith(b"HTTP/1.1 200")]
+        return "" if self.habit == "trusting" else ", ".join(alone)
+
+    def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
+        return http(f"/{user}")
+
+    def verdict(self, answer: Any) -> bool | None:
+        return {200: True, 429: False}.get(answer.status)
+
+
+class TakesErrors(Windows):
+    """See ``Windows``."""
+
+    def verdict(self, answer: Any) -> bool | None:
+        return bool(answer.status == 200)
+
+
+class Raises(Windows):
+    """See ``Windows``."""
+
+    def verdict(self, answer: Any) -> bool | None:
+        return {200: True, 429: False}[answer.status]
+
+
+class ReadsAny(Windows):
+    """See ``Windows``."""
+
+    wire = "resp"
+
+    def verdict(self, answer: Any) -> bool | None:
+        return bool(answer)
+
+
+def check(driver: Driver, folder: Path, **options: Any) -> None:
+    with LocalSite(mesh("three", NAMES, 0), folder / "run", folder) as site:
+        check_driver(driver, site, NAMES, driver.config(**options))
+
+
+def test_a_sound_driver_passes(tmp_path: Path) -> None:
+    check(Windows(), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("driver", "fault"),
+    [
+        (TakesErrors(), r"verdict\(HttpAnswer\(status=100, .*\) is False"),
+        (Raises(), r"verdict\(HttpAnswer\(status=100, .*\) raises KeyError\(100\)"),
+        (ReadsAny(), r"verdict\(ReplyError\('ERR'\)\) is True"),
+    ],
+)
+def test_a_driver_that_takes_an_error_for_a_verdict_is_caught(driver: Driver, fault: str) -> None:
+    with pytest.raises(SystemFault, match=fault):
+        check_errors(driver)
+    check_errors(Windows())
+
+
+@pytest.mark.parametrize(
+    ("habit", "fault"),
+    [
+        ("generous", r"windows admits 12 of 12 at once .*; its limit is 6 in 0\.5 s, of which 6 at this node"),
+        ("stingy", "windows admits 0 of 12 at once"),
+        ("once", "windows admits 0 of 12 a period later"),
+        ("odd", "windows answers HttpAnswer.status=503.*that is no verdict"),
+        ("lonely", "windows: n2 knows nothing of n1"),
+        ("trusting", r"windows: no node knows another, and all call themselves ready; ask in ready\(\)"),
+        ("slow", r"windows: after a crash elsewhere an answer took 1\.\d s"),
+        ("mute", "windows gives no answer to n1: ConnectionError: it hangs up"),
+        ("leaves", r"windows: still running: \d+, \d+"),
+    ],
+)
+def test_a_canary_is_caught(tmp_path: Path, habit: str, fault: str) -> None:
+    with pytest.raises(SystemFault, match=fault):
+        check(Windows(habit), tmp_path)
+
+
+class Split(Windows):
+    """See ``Windows``."""
+
+    contract = "split"
+
+
+def test_a_share_that_is_the_whole_is_caught(tmp_path: Path) -> None:
+    with pytest.raises(SystemFault, match=r"windows admits 4 of 4 at once .*of which 2 at this node"):
+        check(Split(), tmp_path)
+
+
+@needs(*NETWORK)
+def test_who_knows_of_others_without_a_byte_is_caught_where_there_are_links(tmp_path: Path) -> None:
+    topology = mesh("three", NAMES, 2 * MILLISECOND_NS)
+    with MininetSite(topology, tmp_path / "run", tmp_path) as site:
+        check_driver(Windows(), site, NAMES, Config())
+        with pytest.raises(SystemFault, match="windows: no byte has left a host"):
+            check_driver(Windows("by file"), site, NAMES, Config())
+
+
+@needs("haproxy", "redis-gcra", *NETWORK)
+@pytest.mark.parametrize(
+    ("driver", "rate"), [(redis_gcra.DRIVER, "12"), (haproxy.DRIVER, "6")], ids=["redis", "haproxy"]
+)
+def test_drivers_keep_their_word_over_links(tmp_path: Path, driver: Driver, rate: str) -> None:
+    with MininetSite(mesh("three", NAMES, 5 * MILLISECOND_NS), tmp_path / "run", tmp_path) as site:
+        check_driver(driver, site, NAMES, driver.config(capacity=6, rate=rate))
