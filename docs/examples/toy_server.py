@@ -1,7 +1,4 @@
-"""A toy rate limiter over HTTP: /USER is answered 200, or 429 after LIMIT requests of the user in a second (or so).
-
-python3 toy_server.py PORT LIMIT SECONDS
-"""
+"""A toy rate limiter over HTTP: python3 toy_server.py PORT LIMIT SECONDS."""
 
 import sys
 import time
@@ -13,9 +10,12 @@ counts: Counter[tuple[str, int]] = Counter()
 
 
 class Limiter(BaseHTTPRequestHandler):
+    """/USER is answered 200, or 429 after LIMIT requests of the user in SECONDS."""
+
     protocol_version = "HTTP/1.1"  # connections stay
 
     def do_GET(self) -> None:
+        """Count, and answer."""
         window = self.path, int(time.time() / SECONDS)
         counts[window] += self.path != "/"
         self.send_response(200 if counts[window] <= LIMIT else 429)
@@ -23,7 +23,7 @@ class Limiter(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
-        return
+        """Nothing is logged."""
 
 
 ThreadingHTTPServer(("127.0.0.1", PORT), Limiter).serve_forever()

@@ -113,11 +113,19 @@ OURS = {
     "counter": Contender("crdt-counter", Style("CRDT counter", "#CC79A7", "o", "--", True), period="gossip"),
 }
 TWINS = {
-    FIXED: Contender(FIXED, Style("twin of ratelimit", "#0072B2", "o", "--", True), {}, "fixed-window"),
-    FIXED_CACHE: Contender(
-        FIXED, Style("twin, local cache", "#56B4E9", "v", "--", True), {"cache": True}, "fixed-window"
+    FIXED: Contender(
+        FIXED, Style("twin of ratelimit", "#0072B2", "o", "--", True), {}, "fixed-window", is_windowed=True
     ),
-    OVERWRITE: Contender(OVERWRITE, Style("twin of HAProxy, gpc0_rate", "#E69F00", "s", "--", True), {}, "sliding-window"),
+    FIXED_CACHE: Contender(
+        FIXED,
+        Style("twin, local cache", "#56B4E9", "v", "--", True),
+        {"cache": True},
+        "fixed-window",
+        is_windowed=True,
+    ),
+    OVERWRITE: Contender(
+        OVERWRITE, Style("twin of HAProxy, gpc0_rate", "#E69F00", "s", "--", True), {}, "sliding-window"
+    ),
     OVERWRITE_ALL: Contender(
         OVERWRITE, Style("twin, http_req_rate", "#997700", "D", "--", True), {"counter": "all"}, "sliding-window"
     ),

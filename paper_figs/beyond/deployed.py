@@ -13,7 +13,7 @@ from core.units import MILLISECOND_NS
 from harness.experiment import Experiment
 from paper_figs.beyond import grants
 from paper_figs.beyond.configurations import configurations
-from paper_figs.beyond.contenders import CONTENDERS, FAST, SLOW, Regime
+from paper_figs.beyond.contenders import FAST, SLOW, Regime
 from paper_figs.beyond.grants import NAMES, SHAPES, group_samples
 from paper_figs.beyond.limiter_rows import named_rows, row_intervals, row_points
 from paper_figs.beyond.wan import CITIES, LIVE_CLAIM, REPETITIONS
@@ -202,12 +202,12 @@ CLAIMS = (
     Claim("D9", "Ratebed", D9, BOTH, measure_d9, **LIVE_CLAIM),
 )
 NOTES = (
-    "New York (single stores), London, Singapore, Sao Paulo, Sydney, 109 to 329 ms apart there and back; real servers "
-    "of their makers, unmodified, beside a process a node of our limiters. N = {said}: keys of 0.5, 1, 2 and "
+    "New York (single stores), London, Singapore, Sao Paulo, Sydney, 109 to 329 ms apart there and back; real servers"
+    " of their makers, unmodified, beside a process a node of our limiters. N = {said}: keys of 0.5, 1, 2 and "
     "{highest:g} times that, Poisson. Granted: admitted over what one token bucket without delay admits of the same "
-    "requests. Beyond the limit: the most admitted above c + r t in any interval, by the instants at which nodes heard, "
-    "in c = N; ways that vary make a little of an exact bucket, too. Bytes: what the hosts put on their links, with all "
-    "headers. Error bars: 95 % intervals over the repetitions."
+    "requests. Beyond the limit: the most admitted above c + r t in any interval, by the instants at which nodes "
+    "heard, in c = N; ways that vary make a little of an exact bucket, too. Bytes: what the hosts put on their links,"
+    " with all headers. Error bars: 95 % intervals over the repetitions."
 )
 TITLE = "What deployed rate limiters do over a WAN, {said} a key"
 

@@ -1,7 +1,8 @@
 """deployed-failures: what clients are told while a deployed limiter is partly gone, or its network is bad.
 
-Five cities, four keys each at half and at twice the limit of 20 a second.  For twelve of twenty seconds the processes of
-the limiter in New York are dead (single stores are there), or Sydney is cut off, or every link loses 1 % of its packets.
+Five cities, four keys each at half and at twice the limit of 20 a second.  For twelve of twenty seconds the processes
+of the limiter in New York are dead (single stores are there), or Sydney is cut off, or every link loses 1 % of its
+packets.
 Whoever has no answer within a second, or an error, decides alone and admits, as Envoy does by default.
 
 A request belongs to the second in which it was decided, one that was lost to that in which it was sent.
@@ -309,7 +310,9 @@ def measure_d26(tables: Tables) -> Evidence:
     }
     return Evidence(
         (
-            at_least("with a replica: answered at the end", answered[REPLICA], 0.7),  # New York's own process stays dead
+            at_least(
+                "with a replica: answered at the end", answered[REPLICA], 0.7
+            ),  # New York's own process stays dead
             at_most("without: answered at the end", answered["ratelimit"], 0.05),
         )
     )
@@ -317,25 +320,47 @@ def measure_d26(tables: Tables) -> Evidence:
 
 FIGURES = ("deployed-failures",)
 SENTENCES = {
-    "D20": (measure_d20, "After a single Redis is killed at least 90 % of the requests are decided by the caller's own rule."),
-    "D21": (measure_d21, "HAProxy and nginx answer on in all other cities where one city's process is killed."),
-    "D22": (measure_d22, "Twice the limit passes almost whole once a single Redis is dead; leases and the CRDT counter go on limiting."),
-    "D23": (measure_d23, "A city that is cut off from a single store decides alone, and nobody else does; who limits by itself answers on."),
-    "D24": (measure_d24, "1 % of lost packets costs single stores at most 5 % of the answers, and one request in a hundred over 400 ms."),
-    "D25": (measure_d25, "Leases and the CRDT counter lose what reaches the dead process, and nobody else decides alone."),
-    "D26": (measure_d26, "A replica that Sentinels promote answers again within eight seconds; without one nobody does."),
-}  # fmt: skip
+    "D20": (
+        measure_d20,
+        "After a single Redis is killed at least 90 % of the requests are decided by the caller's own rule.",
+    ),
+    "D21": (
+        measure_d21,
+        "HAProxy and nginx answer on in all other cities where one city's process is killed.",
+    ),
+    "D22": (
+        measure_d22,
+        "Twice the limit passes almost whole once a single Redis is dead; leases and the CRDT counter go on limiting.",
+    ),
+    "D23": (
+        measure_d23,
+        "A city that is cut off from a single store decides alone, and nobody else does; who limits by itself "
+        "answers on.",
+    ),
+    "D24": (
+        measure_d24,
+        "1 % of lost packets costs single stores at most 5 % of the answers, and one request in a hundred over 400 ms.",
+    ),
+    "D25": (
+        measure_d25,
+        "Leases and the CRDT counter lose what reaches the dead process, and nobody else decides alone.",
+    ),
+    "D26": (
+        measure_d26,
+        "A replica that Sentinels promote answers again within eight seconds; without one nobody does.",
+    ),
+}
 CLAIMS = tuple(
     Claim(name, "Ratebed", sentence, FIGURES, measure, **LIVE_CLAIM) for name, (measure, sentence) in SENTENCES.items()
 )
 NOTES = (
-    "New York (single stores, the allocator of leases), London, Singapore, Sao Paulo, Sydney; four keys each at half and "
-    "at twice the limit of 20 a second, evenly. From the 5th to the 16th of 20 seconds: all processes of the deployed "
-    "limiter in New York are killed, of ours the one process there; or Sydney is cut off; or each link loses 1 % of its "
-    "packets. Whoever has an error, or no answer within a second, decides alone and admits. Sentinels, one a city, call a "
-    "Redis dead after 5 s, and promote a replica in Sydney. Granted: admitted over what one token bucket without delay "
-    "and without fault admits of the same requests; excess: the most admitted above c + r t. Error bars: 95 % intervals "
-    "over the repetitions; bars and lines are means."
+    "New York (single stores, the allocator of leases), London, Singapore, Sao Paulo, Sydney; four keys each at half "
+    "and at twice the limit of 20 a second, evenly. From the 5th to the 16th of 20 seconds: all processes of the "
+    "deployed limiter in New York are killed, of ours the one process there; or Sydney is cut off; or each link loses"
+    " 1 % of its packets. Whoever has an error, or no answer within a second, decides alone and admits. Sentinels, "
+    "one a city, call a Redis dead after 5 s, and promote a replica in Sydney. Granted: admitted over what one token "
+    "bucket without delay and without fault admits of the same requests; excess: the most admitted above c + r t. "
+    "Error bars: 95 % intervals over the repetitions; bars and lines are means."
 )
 TITLE = "What clients are told when a limiter is partly gone"
 EXPERIMENT = Experiment("deployed-failures", TITLE, "ours", points, repetitions=REPETITIONS)

@@ -37,7 +37,17 @@ from paper_figs.series import by_repetition, samples, where
 from paper_figs.style import Style
 
 REGIME = Regime(FAST.said, FAST.count, FAST.period, (2, 5), 1, FAST.duration, ("even",))
-LINES = ("static-split", "centralised", "leases", "counter", FIXED, FIXED_CACHE, OVERWRITE, OVERWRITE_ALL, "owner-global")
+LINES = (
+    "static-split",
+    "centralised",
+    "leases",
+    "counter",
+    FIXED,
+    FIXED_CACHE,
+    OVERWRITE,
+    OVERWRITE_ALL,
+    "owner-global",
+)
 SERVERS = ("redis-gcra", "ratelimit", "ratelimit, cache", "bucket4j", "haproxy", "haproxy, all")
 DELAYS = ("0ms", "10ms", "25ms", "50ms", "100ms", "200ms", "400ms", "800ms", "1600ms")  # one way
 SPANS = ("200ms", "400ms", "800ms", "1600ms", "3200ms")  # of those that speak periodically; FAST has 100 ms
@@ -170,7 +180,12 @@ def _keys(points: Frame) -> list[Artist]:
     looks = [CONTENDERS[name].look for name in LINES if name in present]
     servers = [CONTENDERS[name].look for name in SERVERS if name in present]
     span = Style("span instead of distance", GREY, "o", ":")
-    return [*map(key, looks), key(span), *(key(look, line=False) for look in servers), rule_key("right", reference=True)]
+    return [
+        *map(key, looks),
+        key(span),
+        *(key(look, line=False) for look in servers),
+        rule_key("right", reference=True),
+    ]
 
 
 # --- claims: set before the full runs ------------------------------------------------------------
@@ -195,8 +210,8 @@ def measure_twin(server: str, twin: str, tables: Tables) -> Evidence:
 
 FIGURES = ("deployed-staleness",)
 SENTENCE = (
-    "{} does what its server does, at 5 times the limit, without delay, 50 ms apart and over five cities: what is granted "
-    "within 5 %, the excess within 15 % or half a bucket."
+    "{} does what its server does, at 5 times the limit, without delay, 50 ms apart and over five cities: what is "
+    "granted within 5 %, the excess within 15 % or half a bucket."
 )
 CHECKED = {
     "D10": ("ratelimit", "The twin of envoyproxy/ratelimit"),
@@ -209,13 +224,13 @@ CLAIMS = tuple(
     for name, (server, who) in CHECKED.items()
 )
 NOTES = (
-    "A key with N = 20 a second, c = N, r = N / s, Poisson, evenly over five nodes. Lines: virtual time, all nodes equally "
-    "far apart; dotted, with small markers: 10 ms apart, a longer span between gossip, refreshes or synchronisations. "
-    "Large markers: the deployed servers, without delay, 50 ms apart one way, and over New York, London, Singapore, Sao "
-    "Paulo and Sydney (at the mean round trip of all pairs). Granted: admitted over what one token bucket without delay "
-    "admits of the same requests. Excess: the most admitted above c + r t in any interval. Who asks one store is given 10 "
-    "s to answer from 500 ms there and back on. The twin of Gubernator was made from its documented rules, and was not "
-    "compared with the server. Error bars: 95 % intervals over the repetitions."
+    "A key with N = 20 a second, c = N, r = N / s, Poisson, evenly over five nodes. Lines: virtual time, all nodes "
+    "equally far apart; dotted, with small markers: 10 ms apart, a longer span between gossip, refreshes or "
+    "synchronisations. Large markers: the deployed servers, without delay, 50 ms apart one way, and over New York, "
+    "London, Singapore, Sao Paulo and Sydney (at the mean round trip of all pairs). Granted: admitted over what one "
+    "token bucket without delay admits of the same requests. Excess: the most admitted above c + r t in any interval."
+    " Who asks one store is given 10 s to answer from 500 ms there and back on. The twin of Gubernator was made from "
+    "its documented rules, and was not compared with the server. Error bars: 95 % intervals over the repetitions."
 )
 TITLE = "What is granted, over how late nodes learn of each other"
 EXPERIMENT = Experiment("deployed-staleness", TITLE, "ours", points, repetitions=REPETITIONS)

@@ -1,6 +1,7 @@
 """Panels with a row a limiter: values along x, of several looks above each other in a row."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from analysis.verdicts import t_interval
 from paper_figs.beyond.contenders import CONTENDERS
@@ -12,8 +13,9 @@ from paper_figs.style import Style
 
 FAINT = "#e5e5e5"
 
+
 def row_points(
-    axes: Axes, frame: Frame, measure: str, names: Sequence[str], by: str, looks: Mapping[object, Style]
+    axes: Axes, frame: Frame, measure: str, names: Sequence[str], by: str, looks: Mapping[Any, Style]
 ) -> None:
     """Means of ``measure`` over the repetitions with 95 % intervals, a row a name, a look a value of ``by``."""
     for (value, look), shift in zip(looks.items(), beside(len(looks), 0.7), strict=True):
@@ -30,7 +32,7 @@ def row_intervals(axes: Axes, values: Mapping[float, Sequence[float]], look: Sty
 
 
 def named_rows(axes: Axes, names: Sequence[str]) -> None:
-    """A row a limiter, the first at the top, with a thin line between rows; of panels that share y, call it for each."""
+    """A row a limiter, the first at the top, a thin line between rows; of panels that share y, call it for each."""
     categories(axes, [CONTENDERS[name].look.label for name in names], "y", between=False)
     for row in range(1, len(names)):
         axes.axhline(row - 0.5, color=FAINT, linewidth=0.6, zorder=0)

@@ -17,7 +17,9 @@ from testbed.nodes.planes import Plane, ServerAt, Surroundings
 from testbed.nodes.sockets import LoopSocket, reason
 from testbed.servers.wire_plane import REDIAL_NS
 
-Reader, Report, Count = type[HttpReader | RespReader], Callable[[object], None], Callable[[bytes], None]
+Reader = type[HttpReader | RespReader]
+Report = Callable[[object], None]
+Count = Callable[[bytes], None]
 MOST_CONNECTIONS = 256  # ours: of one node, by HTTP; what is asked beyond that waits its turn
 
 
@@ -54,8 +56,7 @@ class AskingPlane(Plane):
     def __init__(self, reader: Reader, most: int, loop: Loop, around: Surroundings, report: Report, count_sent: Count):
         self._reader, self._most, self._loop, self._report, self._count_sent = reader, most, loop, report, count_sent
         (self._at,) = around.servers.values()  # the only server that the node is told of
-        self._links: list[_Link] = []
-        self._waiting = deque[Ask]()
+        self._links, self._waiting = list[_Link](), deque[Ask]()
         greetings = [Ask(number - len(self._at.greeting), said) for number, said in enumerate(self._at.greeting)]
         self._to_greet = {greeting.request_id for greeting in greetings}  # below 0: no request's
         self._first = greetings if most == 1 else []

@@ -89,9 +89,8 @@ class _Processes(ServerGroup):
         return ServerAt(entry.address, entry.port, greeting=entry.greeting)
 
     def _made(self, process: Process) -> ServerProcess:
-        host, name = self._site.topology.host_of(process.node), f"{process.name}-{process.node}"
-        fixes = self._driver.programs
-        return ServerProcess(self._site, host, name, lambda: process.command, process.environment, fixes)
+        where = self._site, self._site.topology.host_of(process.node), f"{process.name}-{process.node}"
+        return ServerProcess(*where, lambda: process.command, process.environment, self._driver.programs)
 
     def _port(self, node: str, name: str, usual: int) -> int:
         if (node, name, usual) not in self._ports:

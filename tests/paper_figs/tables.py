@@ -41,7 +41,7 @@ def chosen(frame: pd.DataFrame, where: Mapping[str, Any]) -> pd.Series:
     return rows
 
 
-def scaled(frame: pd.DataFrame, value: str, factor: float, **where: Any) -> pd.DataFrame:
+def scaled(frame: pd.DataFrame, value: str, factor: float, /, **where: Any) -> pd.DataFrame:
     """``value`` times ``factor`` in the rows with these values."""
     found = frame.copy()
     rows = chosen(frame, where)

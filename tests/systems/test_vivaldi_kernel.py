@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.seeds import generator
 from systems.parts.coordinates import Coordinates, distances_s, one_of
 from systems.parts.vivaldi import SERF, Coordinate, origin
-from systems.parts.vivaldi_kernel import TwinClusterState, begin, coordinates, run_rounds, update, warmed
+from systems.parts.vivaldi_kernel import ClusterState, begin, coordinates, run_rounds, update, warmed
 from systems.parts.vivaldi_twin import TwinCluster
 from tests.systems import phantoms
 
@@ -66,7 +66,7 @@ def test_a_warmed_node_goes_on_from_where_its_arrays_are(rounds: int, seed: int)
 def test_a_run_may_be_cut_into_parts() -> None:
     truth_s = phantoms.star(9, 0.05)
 
-    def after(*parts: int) -> TwinClusterState:
+    def after(*parts: int) -> ClusterState:
         rng = generator(3, "rounds")
         state = begin(9, rng)
         for rounds in parts:

@@ -67,7 +67,9 @@ def of_groups(factors: tuple[float, ...]) -> pd.DataFrame:
 
 def deployed_tables() -> Frames:
     """Of ``deployed`` and ``deployed-minute``."""
-    cities = [{"name": "ratelimit", "city": city, "rtt_ms": ms, "p50_ms": ms + 1.2} for city, ms in ROUND_TRIPS_MS.items()]
+    cities = [
+        {"name": "ratelimit", "city": city, "rtt_ms": ms, "p50_ms": ms + 1.2} for city, ms in ROUND_TRIPS_MS.items()
+    ]
     slow = of_groups(SLOW.factors)
     ten = (slow.name == "haproxy") & (slow.factor == SLOW.highest)
     slow.loc[ten, "granted_ratio"] *= 0.7
@@ -89,7 +91,9 @@ def seconds_table() -> pd.DataFrame:
             for t_s in range(20):
                 swings = name.startswith("haproxy") and (88 if t_s < 2 else 0 if t_s < 8 else 20)
                 rate = swings if name.startswith("haproxy") else 20 + (t_s * 7 + len(name)) % 5 - 2
-                rows.append({"name": name, "shape": shape, "factor": 5.0, "t_s": float(t_s), "admitted_rps": float(rate)})
+                rows.append(
+                    {"name": name, "shape": shape, "factor": 5.0, "t_s": float(t_s), "admitted_rps": float(rate)}
+                )
     return pd.DataFrame(rows)
 
 
@@ -97,7 +101,9 @@ def staleness_tables(noise: float = 0.01) -> Frames:
     """Twins as their servers, at all places; lines that rise with staleness."""
 
     def at(name: str, staleness_: float, factor: float) -> tuple[float, float]:
-        slope = {"overwrite": 8.0, "overwrite, all": 7.0, "owner-global": 30.0, "counter": 4.0, "leases": 1.0}.get(name, 0.1)
+        slope = {"overwrite": 8.0, "overwrite, all": 7.0, "owner-global": 30.0, "counter": 4.0, "leases": 1.0}.get(
+            name, 0.1
+        )
         granted = 1 + min(factor - 1, 0.05 * slope * staleness_)
         return (0.4 if name == "overwrite, all" else granted), slope * (0.3 + staleness_) * factor / 5
 

@@ -200,7 +200,9 @@ def test_tables_of_runs_in_virtual_time(spark, tmp_path):
     at_5 = seconds[(seconds.name == "overwrite") & (seconds["shape"] == "even") & (seconds.factor == 5)]
     assert list(at_5.t_s) == sorted(at_5.t_s) and at_5.offered_rps[:-1].mean() == pytest.approx(100, rel=0.2)
     cities = found["cities"].set_index(["name", "city"])
-    assert cities.loc[("fixed-window, cache", "London")].p50_ms <= cities.loc[("fixed-window, cache", "London")].rtt_ms + 1
+    assert (
+        cities.loc[("fixed-window, cache", "London")].p50_ms <= cities.loc[("fixed-window, cache", "London")].rtt_ms + 1
+    )
 
 
 # --- drawings ------------------------------------------------------------------------------------
@@ -213,7 +215,11 @@ def of_figure(tables: Frames, key: str) -> Frames:
 @pytest.mark.slow
 def test_drawings_show_who_there_is(tmp_path):
     tables = deployed_tables()
-    few = {name: frame[frame.name.isin(("nginx", "static-split"))] for name, frame in tables.items() if "cities" not in name}
+    few = {
+        name: frame[frame.name.isin(("nginx", "static-split"))]
+        for name, frame in tables.items()
+        if "cities" not in name
+    }
     for key, found in (("deployed", tables), ("deployed-minute", tables), ("deployed", few)):
         drawing = load_figure(key).draw(of_figure(found, key))
         panels = drawing.axes

@@ -155,7 +155,9 @@ def test_it_draws_what_there_is(tmp_path):
         rows = [name for name in NAMES if name in set(tables["runs"].name)]
         labels = [text.get_text() for text in drawing.axes[0].get_yticklabels()]
         assert labels == [CONTENDERS[name].look.label for name in rows]
-        whole = {round(sum(bar.get_width() for bar in drawing.axes[0].patches if _in(bar, row))) for row in range(len(rows))}
+        whole = {
+            round(sum(bar.get_width() for bar in drawing.axes[0].patches if _in(bar, row))) for row in range(len(rows))
+        }
         assert whole == {100}, "shares of all that was asked"
         drawing.savefig(tmp_path / "drawn.png")
     assert set(OUTCOMES) <= set(found["runs"])

@@ -38,6 +38,7 @@ def test_a_server_and_its_twin_meet_at_three_places_on_the_same_requests():
     for server, twin in TWIN_OF.items():
         who, model = CONTENDERS[server], CONTENDERS[twin]
         for topology, delay in (*(("full-mesh", delay) for delay in MEETING), ("wan", None)):
+
             def at(system, testbed, topology=topology, delay=delay):
                 return [s for s in specs if s.system == system and s.testbed == testbed and s.topology == topology
                         and s.topology_options.get("delay") == delay]  # fmt: skip

@@ -22,9 +22,9 @@ from systems.limiting.drivers.bucket4j import DRIVER, GREETINGS, Bucket4j, Confi
 from systems.loader import load_system
 from testbed.hosts.local import LocalSite
 from testbed.servers import driven
-from testbed.servers.driven import Driven, DrivenServers
+from testbed.servers.driven import Driven
 from testbed.servers.driver_check import check_driver
-from testbed.servers.server import Placing
+from testbed.servers.server import Placing, ServerGroup
 from testbed.topologies.topology import mesh
 from tests.live import needs
 from tests.studies.limiting.given import run_requests_live
@@ -116,7 +116,7 @@ def test_garbage_is_not_ready(said: bytes) -> None:
 
 
 @contextmanager
-def grid(folder: Path, nodes: list[str], driver: Bucket4j = DRIVER, **options: Any) -> Iterator[DrivenServers]:
+def grid(folder: Path, nodes: list[str], driver: Bucket4j = DRIVER, **options: Any) -> Iterator[ServerGroup]:
     """Members that are up, whether or not they have met; gone afterwards, every one."""
     with LocalSite(mesh("some", nodes, 0), folder, folder) as site:
         servers = Driven(driver).deploy(site, Placing(nodes, nodes[0], "s3cret", Config(**options)))
@@ -133,7 +133,7 @@ def grid(folder: Path, nodes: list[str], driver: Bucket4j = DRIVER, **options: A
 class Asker:
     """A connection to the member beside a node."""
 
-    def __init__(self, servers: DrivenServers, node: str):
+    def __init__(self, servers: ServerGroup, node: str):
         at = servers.reached_from(node)
         self.connection = HTTPConnection(at.address, at.port, timeout=10)
 
