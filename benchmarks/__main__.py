@@ -3,7 +3,7 @@
 import argparse
 import sys
 
-from benchmarks import coordinates, ingress, limiters, links, pipeline, placement, publishers
+from benchmarks import coordinates, deployed, ingress, limiters, links, pipeline, placement, publishers
 
 
 def main() -> None:
@@ -19,6 +19,7 @@ def main() -> None:
     ingress.report()
     links.report()
     publishers.report()
+    deployed.report()
     pipeline.report_start_up(arguments.repeats)
     if arguments.figures:
         sys.stdout.flush()
