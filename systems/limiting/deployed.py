@@ -126,9 +126,8 @@ class Driver(ABC):
     contract: str = "bucket"
     coordinates: bool = True
 
-    def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
+    def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:  # noqa: B027
         """SpecError for a limit that it cannot say, with the nearest that it can."""
-        return
 
     @abstractmethod
     def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:

@@ -91,7 +91,10 @@ class AskingPlane(Plane):
     def _lost(self, link: _Link) -> None:
         self._links.remove(link)
         for question in link.asked:
-            self._told(question, None)
+            if question.request_id >= 0:
+                self._told(question, None)
+            else:
+                self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._greet, question)
 
     def _told(self, question: Ask, answer: Any) -> None:
         if self._waiting:
@@ -100,10 +103,8 @@ class AskingPlane(Plane):
             self._report(Answered(question.request_id, answer))
         elif isinstance(answer, Exception):
             raise MachineError(f"the server refuses what it is asked before the run: {answer}", "see its log")
-        elif answer is not None:
-            self._to_greet.discard(question.request_id)
         else:
-            self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._greet, question)
+            self._to_greet.discard(question.request_id)
 
     def _greet(self, greeting: Ask) -> None:
         if not self._first:

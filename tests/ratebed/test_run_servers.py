@@ -75,7 +75,12 @@ def test_an_example_brings_its_own_server_and_one_that_takes_no_questions_is_inv
     ("declared", "testbed", "what", "fix"),
     [
         ('servers=("etcd",)', "local", "asks a server 'etcd', which nobody has", "known: bucket4j, haproxy"),
-        ('servers=("radis",)', "local", "asks a server 'radis', which nobody has", "did you mean 'redis-gcra'?"),
+        (
+            'servers=("radis-gcra",)',
+            "local",
+            "asks a server 'radis-gcra', which nobody has",
+            "did you mean 'redis-gcra'?",
+        ),
         ('plane="no.testbed:plane"', "local", "No module named 'no'", "my-redis declares it"),
         ('servers=("redis-gcra",)', "virtual", "asks a real server (redis-gcra)", "--testbed local"),
         ("", "virtual", "asks a real server (my-redis)", "--testbed local"),

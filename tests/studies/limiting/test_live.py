@@ -36,7 +36,7 @@ REQUESTS = poisson_requests(TOPOLOGY.node_names(), 8, 15.0, LOAD_NS, 1, sticky=F
 COUNT = sum(map(len, REQUESTS.values()))
 CAPACITY = 8
 OPTIONS = {"capacity": CAPACITY, "rate": "0.05"}  # nothing comes back while a test runs
-REPLICAS = ("crdt-counter", "crdt-queue", "sliding-log")
+REPLICAS = ("crdt-counter", "crdt-queue", "sliding-log", "overwrite", "owner-global")
 LIMITERS = [
     key
     for key in SYSTEMS

@@ -17,7 +17,7 @@ from tests.live import needs
 def maven(folder: Path, script: str) -> str:
     """A Maven that does no more than this; it is told the folder for the jars last."""
     file = folder / "mvn"
-    file.write_text(f'#!/bin/sh\nfor lib in "$@"; do :; done; lib=${{lib#*=}}; mkdir "$lib"\n{script}\n')
+    file.write_text(f'#!/bin/sh\nfor lib in "$@"; do :; done; lib=${{lib#*=}}; mkdir -p "$lib"\n{script}\n')
     file.chmod(0o755)
     return str(file)
 

@@ -54,7 +54,7 @@ def test_one_in_go_has_it_written_in_it(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_built_here_comes_before_what_is_on_the_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(BUILT) == {"ratelimit"}
+    assert set(BUILT) == {"ratelimit", "bucket4j-member"}
     program(tmp_path, "ratelimit", "#!/bin/sh\n")
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(build, "BINARY", tmp_path / "absent")
