@@ -32,6 +32,7 @@ from ratebed.settings import VIRTUAL, FigureSetting, other_readings, setting_of
 from systems.loader import is_file, load_system
 from testbed import load_testbed
 from testbed.brokers.model import calibration_path
+from testbed.servers.server import missing_servers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -50,6 +51,7 @@ class CampaignPlan:
     run_ids: dict[str, list[str]]  # figure -> its runs
     skipped: dict[str, str]  # figure -> why it has none
     settings: dict[str, FigureSetting] = field(default_factory=dict)  # figure -> where it runs
+    lacking: dict[str, list[str]] = field(default_factory=dict)  # figure -> systems without their servers here
 
 
 def make_plan(request: RunRequest) -> CampaignPlan:
@@ -58,6 +60,7 @@ def make_plan(request: RunRequest) -> CampaignPlan:
     run_ids: dict[str, list[str]] = {}
     skipped: dict[str, str] = {}
     settings: dict[str, FigureSetting] = {}
+    lacking: dict[str, list[str]] = {}
     if request.extra_system:
         load_system(request.extra_system)
     for key in request.keys:
@@ -73,13 +76,32 @@ def make_plan(request: RunRequest) -> CampaignPlan:
         if request.extra_system and not experiment.open_to_systems:
             raise SpecError(f"{key} takes no further system", "run it with a figure that compares systems, or ad hoc")
         specs += joined(specs, request.extra_system)
-        if not specs and not experiment.analytic:
+        specs, lacking[key] = with_servers(specs)
+        if not specs and lacking[key]:
+            skipped[key] = f"this machine lacks {'; '.join(lacking[key])}"
+        elif not specs and not experiment.analytic:
             skipped[key] = experiment.skip_reason(options) if experiment.skip_reason else "its grid is empty"
         if request.every and not request.testbed and settings[key].own - {VIRTUAL}:
             skipped[key], specs = f"it runs on {settings[key].testbed}: ask for it, ratebed run {key}", []
         run_ids[key] = campaign.add(specs)
     check_all(campaign.wanted.values())
-    return CampaignPlan(campaign, run_ids, skipped, settings)
+    return CampaignPlan(campaign, run_ids, skipped, settings, lacking)
+
+
+def with_servers(specs: list[RunSpec]) -> tuple[list[RunSpec], list[str]]:
+    """The specs that this machine has the servers for, and what it lacks for the others, with the way to get it.
+
+    Whether somebody else's machines have them is seen there.
+    """
+    found: dict[str, list[str]] = {}
+    for spec in specs:
+        testbed = load_testbed(spec.testbed)
+        if testbed.real_time and testbed.has_our_files and spec.system not in found:
+            found[spec.system] = missing_servers(load_system(spec.system))
+    missing = dict.fromkeys(what for whats in found.values() for what in whats)
+    return [spec for spec in specs if not (found.get(spec.system) and load_testbed(spec.testbed).real_time)], list(
+        missing
+    )
 
 
 def adapted(spec: RunSpec, request: RunRequest, compares: bool = False) -> RunSpec:

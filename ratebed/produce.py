@@ -34,6 +34,9 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     shown = {key: described[plan.settings[key].name(key)] for key in plan.run_ids if key not in plan.skipped}
     for key, reason in plan.skipped.items():
         print(f"{key}: skipped, {reason}")
+    for key in shown:
+        for what in plan.lacking.get(key, ()):
+            print(f"{key}: without {what}")
     for key, reason in undrawn.items():
         print(f"{key}: not drawn, {reason}")
     for section in shown.values():

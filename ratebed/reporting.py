@@ -71,7 +71,8 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]])
     drawing = out / "figures" / f"{name}.svg"
     doubts = doubts_note(section["doubtful"], section["run_ids"])
     mended = "".join(f"Delays: {note}. " for note in section.get("notes", ())).strip()
-    notes = [_failures_note(section["failed"]), doubts, mended, figure.notes]
+    lacking = f"Not on this machine: {'; '.join(section.get('lacking', ()))}." if section.get("lacking") else ""
+    notes = [_failures_note(section["failed"]), lacking, doubts, mended, figure.notes]
     return FigureSection(
         key=name,
         title=figure.experiment.title + (f" ({section['where']})" if section["where"] else ""),

@@ -174,7 +174,9 @@ class Studio:
             if self.request.draws:
                 print(f"drawing {name} ({run_count} runs)" if run_count else f"drawing {name}", flush=True)
                 drawing = figure.draw(tables)
-            footnotes = [*filter(None, [setting.title]), *outcome.notes]
+            lacking = self.plan.lacking.get(key, [])
+            without = f"Not on this machine: {'; '.join(lacking)}" if lacking else ""
+            footnotes = [*filter(None, [setting.title, without]), *outcome.notes]
             if drawing is not None and footnotes:
                 drawing.supxlabel("\n".join(footnotes), fontsize=7, x=0.99, ha="right", color="#555555")
         except OSError:
@@ -207,6 +209,7 @@ class Studio:
             "doubtful": outcome.doubtful,
             "skipped": outcome.skipped,
             "notes": outcome.notes,
+            "lacking": self.plan.lacking.get(key, []),
             "scale": self.request.scale.name,
             "seed": self.request.seed,
             "repetitions": self.request.repetitions,

@@ -49,6 +49,7 @@ def plan(
             "to_do": sum(i in missing for i in ids),
             "seconds": round(campaign_seconds([missing[i] for i in set(ids) if i in missing], request.jobs), 1),
             "skipped": campaign_plan.skipped.get(key, ""),
+            "lacking": campaign_plan.lacking.get(key, []),
         }
         for key, ids in campaign_plan.run_ids.items()
     ]
@@ -68,6 +69,8 @@ def plan(
             row["skipped"] and f"skipped: {row['skipped']}"
         ) or f"{row['to_do']:>5} of {row['runs']:>5} runs to do, about {row['seconds']:.0f} s"
         print(f"{row['figure']:<16}{text}")
+        for what in campaign_plan.lacking.get(str(row["figure"]), ()):
+            print(f"{'':<16}without {what}")
     print(
         f"in all (figures share runs): {total['to_do']} of {total['runs']} runs, about {total['seconds']:.0f} s on "
         f"{request.jobs} processes, then Spark and drawing; {total['memory_megabytes']} MB memory, "

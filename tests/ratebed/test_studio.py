@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from harness.campaign import Finished, work
-from ratebed import studio
+from ratebed import reporting, studio
 from ratebed.options import make_request
 from ratebed.pipeline import CampaignPlan, make_plan, sections
+from testbed.servers import driven
 
 
 @pytest.fixture
@@ -110,3 +111,32 @@ def test_a_figure_that_cannot_be_drawn_says_why_and_the_others_go_on(
     with studio.Studio(plan, request) as atelier:
         assert atelier.finish() == dict.fromkeys(("dst-table2", "dst-fig1-4"), "no such table")
     assert sections(tmp_path)["dst-table2"]["skipped"] == "no such table"
+
+
+def test_what_this_machine_lacks_is_left_out_by_name(
+    tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = {"ratelimit", "redis-server", "nginx"}
+    monkeypatch.setattr(driven, "tool", lambda name: f"/usr/bin/{name}" if name in here else None)
+    request = make_request(["deployed", "redis-wan"], False, "small", 1, 1, tmp_path, (), testbed="mininet")
+    plan = make_plan(request)
+    assert [what.partition(" (")[0] for what in plan.lacking["deployed"]] == ["bucket4j", "haproxy"]
+    assert "haproxy (apt-get install haproxy)" in plan.lacking["deployed"] and plan.lacking["redis-wan"] == []
+    systems = {plan.campaign.wanted[run_id].system for run_id in plan.run_ids["deployed"]}
+    assert {"nginx", "ratelimit", "redis-gcra", "leases"} <= systems and not {"haproxy", "bucket4j"} & systems
+    here.clear()
+    assert "nginx" not in {spec.system for spec in make_plan(request).campaign.wanted.values()}
+
+
+def test_the_report_names_what_the_machine_lacks(tmp_path: Path, drawn: list[str]) -> None:
+    plan, request = planned(tmp_path, ("dst-table2",))
+    plan = replace(plan, lacking={"dst-table2": ["haproxy (apt-get install haproxy)"]})
+    with studio.Studio(plan, request) as atelier:
+        assert atelier.finish() == {}
+    section = sections(tmp_path)["dst-table2"]
+    assert section["lacking"] == ["haproxy (apt-get install haproxy)"]
+    (tmp_path / "figures").mkdir()
+    (tmp_path / "figures" / "dst-table2.svg").write_text("<svg/>")
+    assert reporting._section(tmp_path, section, {}).notes.startswith(
+        "Not on this machine: haproxy (apt-get install haproxy)."
+    )
