@@ -32,7 +32,7 @@ from ratebed.settings import VIRTUAL, FigureSetting, other_readings, setting_of
 from systems.loader import is_file, load_system
 from testbed import load_testbed
 from testbed.brokers.model import calibration_path
-from testbed.servers.server import missing_servers
+from testbed.servers.server import servers_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -93,15 +93,18 @@ def with_servers(specs: list[RunSpec]) -> tuple[list[RunSpec], list[str]]:
 
     Whether somebody else's machines have them is seen there.
     """
-    found: dict[str, list[str]] = {}
-    for spec in specs:
-        testbed = load_testbed(spec.testbed)
-        if testbed.real_time and testbed.has_our_files and spec.system not in found:
-            found[spec.system] = missing_servers(load_system(spec.system))
-    missing = dict.fromkeys(what for whats in found.values() for what in whats)
-    return [spec for spec in specs if not (found.get(spec.system) and load_testbed(spec.testbed).real_time)], list(
-        missing
-    )
+    here = [spec for spec in specs if _runs_here(spec)]
+    lacking: dict[str, list[str]] = {}
+    for system in dict.fromkeys(spec.system for spec in here):
+        wanted = {server.name: server.capability for server in servers_of(load_system(system))}
+        lacking[system] = [f"{name} ({its.fix})" for name, its in wanted.items() if not its.find()]
+    missing = dict.fromkeys(what for whats in lacking.values() for what in whats)
+    return [spec for spec in specs if not (_runs_here(spec) and lacking[spec.system])], list(missing)
+
+
+def _runs_here(spec: RunSpec) -> bool:
+    testbed = load_testbed(spec.testbed)
+    return testbed.real_time and testbed.has_our_files
 
 
 def adapted(spec: RunSpec, request: RunRequest, compares: bool = False) -> RunSpec:

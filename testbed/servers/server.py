@@ -90,12 +90,6 @@ def server_versions(system: System) -> dict[str, str]:
     return {program: version for server in servers_of(system) for program, version in server.versions.items()}
 
 
-def missing_servers(system: System) -> list[str]:
-    """Which servers of a system this machine has not, each with the command that brings it."""
-    wanted = {server.name: server.capability for server in servers_of(system)}
-    return [f"{name} ({its.fix})" for name, its in wanted.items() if not its.find()]
-
-
 def check_servers(system: System, testbed: str, *, commands: bool = False) -> None:
     """SpecError where ``system`` cannot run on hosts, for want of its servers or of what carries its commands.
 
