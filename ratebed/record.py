@@ -15,12 +15,34 @@ MADE, CLAIMS = "made", "claims"  # what a file holds
 NEAR = 1e-9  # numbers differ by less between two orders of one sum: of the larger, or absolute below 1
 
 
-def write_record(path: Path, results: Sequence[Result], sections: Iterable[Json], made: Json) -> None:
-    """``made``: machine, commit and date; seed, scale and command are those of the figures' sections."""
+def write_record(
+    path: Path, results: Sequence[Result], sections: Iterable[Json], made: Json, before: Json | None = None
+) -> None:
+    """``made``: machine, commit and date; seed, scale and testbed are those of the figures' sections.
+
+    ``before``: a record whose other claims stay; what it was made of is then told beside what these were made of.
+    """
     sections = [section for section in sections if not section["skipped"]]
     of_figures = {name: sorted({str(section[name]) for section in sections}) for name in ("scale", "seed", "testbed")}
-    content = {MADE: {**made, **of_figures}, CLAIMS: claims_json(results)}
+    made, claims = {**made, **of_figures}, claims_json(results)
+    if before is not None:
+        made = _both(before[MADE], made)
+        claims = sorted({**_by_claim(before[CLAIMS]), **_by_claim(claims)}.values(), key=_rank)
+    content = {MADE: made, CLAIMS: claims}
     replace_file(path, json.dumps(content, indent=2).encode() + b"\n")
+
+
+def _both(one: Json, other: Json) -> Json:
+    """What two records were made of: texts one after the other, lists together; what is alike once."""
+    return {
+        name: sorted({*one[name], *value}) if isinstance(value, list) else ", ".join(dict.fromkeys([one[name], value]))
+        for name, value in other.items()
+    }
+
+
+def _rank(claim: Json) -> tuple[str, int, str]:
+    """By the letter of the paper, the number, the testbed."""
+    return claim["id"][0], int("".join(filter(str.isdigit, claim["id"]))), f"{claim['id']} {claim['testbed']}"
 
 
 def read_record(path: Path) -> Json:

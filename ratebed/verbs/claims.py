@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from analysis.verdicts import Result
 
 Record = Annotated[str, typer.Option("--record", metavar="FILE", help="keep them, with machine, commit and date")]
+Adds = Annotated[bool, typer.Option("--add", help="of --record: claims that are in FILE and were not judged here stay")]
 Against = Annotated[str, typer.Option("--against", metavar="FILE", help="what differs from a record, as of results/")]
 
 
-def claims(out: o.Out = Path("out"), as_json: o.AsJson = False, record: Record = "", against: Against = "") -> int:
+def claims(
+    out: o.Out = Path("out"), as_json: o.AsJson = False, record: Record = "", adds: Adds = False, against: Against = ""
+) -> int:
     """The verdict on every claim, from the figures' tables; or --against a record: only what differs from it.
 
     The exit code: 1 = some contradicted, or all runs invalid; 3 = some undecided; else 0.  --against: 1 = some verdict
@@ -30,7 +33,7 @@ def claims(out: o.Out = Path("out"), as_json: o.AsJson = False, record: Record =
     if against:
         return _compared(against, results, out)
     if record:
-        _keep(record, results, out)
+        _keep(record, results, out, adds)
     elif as_json:
         print(json.dumps(claims_json(results), indent=2))
     else:
@@ -54,18 +57,18 @@ def _exit_code(results: "list[Result]", out: Path) -> int:
     return 3 if Judgement.UNDECIDED in judgements else 0
 
 
-def _keep(record: str, results: "list[Result]", out: Path) -> None:
+def _keep(record: str, results: "list[Result]", out: Path, adds: bool) -> None:
     from datetime import date
 
     from harness.code_version import commit
     from ratebed.judging import counts_line
     from ratebed.pipeline import sections
-    from ratebed.record import write_record
+    from ratebed.record import read_record, write_record
     from ratebed.reporting import this_machine
 
     here = _asked_for(results, out)
     made = {"machine": this_machine(), "commit": commit(), "date": f"{date.today():%Y-%m-%d}"}
-    write_record(Path(record), here, sections(out).values(), made)
+    write_record(Path(record), here, sections(out).values(), made, read_record(Path(record)) if adds else None)
     print(f"{record}: {counts_line(here)}")
 
 

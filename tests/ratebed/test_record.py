@@ -34,6 +34,15 @@ def test_a_record_says_what_it_was_made_of(tmp_path: Path) -> None:
     assert verdict_counts(record) == {"reproduced": 1} and len(record["claims"][0]["measured"]) == 1
 
 
+def test_claims_of_other_figures_stay_when_some_are_added(tmp_path: Path) -> None:
+    path = kept(tmp_path / "a.json", result("R10"), result("R4"), result("R5"))
+    write_record(path, [result("R5", 5.0), result("D2")], SECTIONS, {**MADE, "commit": "def"}, read_record(path))
+    record = read_record(path)
+    assert [claim["id"] for claim in record["claims"]] == ["D2", "R4", "R5", "R10"]
+    assert verdict_counts(record) == {"reproduced": 3, "contradicted": 1}
+    assert record["made"] == {**MADE, "commit": "abc, def", "scale": ["quick"], "seed": ["7"], "testbed": ["virtual"]}
+
+
 def test_what_differs_is_named_claim_by_claim(tmp_path: Path) -> None:
     record = read_record(kept(tmp_path / "a.json", result("R4"), result("R5"), result("R6"), result("R10")))
     assert differences(record, [result("R4"), result("R5"), result("R6", 1.0 + 1e-12), result("R10")]) == []
