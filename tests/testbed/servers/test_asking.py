@@ -352,6 +352,13 @@ def test_redis_is_greeted_until_it_is_there() -> None:
         assert [question for _, question in server.heard] == ["AUTH word", "LOAD"]
 
 
+def test_nil_answers_a_greeting_as_anything_else_does() -> None:
+    with peer(lambda question: [b"$-1\r\n"] if question == "LOAD" else redis(question), words=RedisWords) as server:
+        node = Node(resp_plane, server.port, HELLO)
+        node.until(node.plane.ready)
+        assert [question for _, question in server.heard] == ["AUTH word", "LOAD"]
+
+
 def test_garbage_of_redis_is_no_answer() -> None:
     with peer(lambda question: [b"?\r\n"] if question == "5" else redis(question), words=RedisWords) as server:
         node = Node(resp_plane, server.port, HELLO)
