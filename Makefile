@@ -22,12 +22,13 @@ apart = $(shell tests/apart.sh true 2>/dev/null && \
 	echo "--dist loadscope --tx '3*popen//python=tests/apart.sh .venv/bin/python'")
 
 LIVE_FIGURES = srtm-timestamps srtm-gc crdt-wan redis-wan serf-model epulsar-overhead epulsar-profile
+DEPLOYED_FIGURES = deployed deployed-seconds deployed-staleness deployed-failures deployed-minute
 SMOKE_FIGURES = srtm-fig4 crdt-fig4.1 dst-table3 epulsar-fig2
 SMOKE_POINT = --system centralised --workload requests --topology full-mesh --set topology.nodes=2 \
 	--set study.duration=3s --set study.drain=2s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup live figures readings reference reference-live smoke test test-long test-vm fuzz lint format bench lock clean distclean
+.PHONY: help setup live figures readings reference reference-live reference-deployed smoke test test-long test-vm fuzz lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -49,7 +50,11 @@ reference: figures readings ## renew results/claims-quick.json (SCALE=paper: cla
 
 reference-live: live ## renew results/claims-live.json: the claims that take real processes, as root, 70 minutes
 	@$(bin)/ratebed run $(LIVE_FIGURES) --testbed mininet --scale small --out "$(OUT)" $(if $(SEED),--seed "$(SEED)")
-	@$(bin)/ratebed claims --record results/claims-live.json --out "$(OUT)" || true
+	@$(bin)/ratebed claims --record results/claims-live.json --add --out "$(OUT)" || true
+
+reference-deployed: live ## renew what it has of deployed limiters, as root, MINUTES minutes
+	@$(bin)/ratebed run $(DEPLOYED_FIGURES) --testbed mininet --scale small --out "$(OUT)" $(if $(SEED),--seed "$(SEED)")
+	@$(bin)/ratebed claims --record results/claims-live.json --add --out "$(OUT)" || true
 
 smoke: setup ## what a CI machine runs on every push, in a minute: a figure a family, a limiter on sockets, claims, report
 	@$(bin)/ratebed figures $(SMOKE_FIGURES) --scale tiny --out out/smoke

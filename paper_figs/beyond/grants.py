@@ -21,7 +21,7 @@ ORDER = ["name", "testbed", "repetition"]
 
 def points(regime: Regime, scale: Scale, options: Options) -> list[RunSpec]:
     """Each contender emulated, and the oracle."""
-    names = contenders.names_of(scale, NAMES)
+    names = contenders.names_of(scale, [name for name in NAMES if name not in regime.left_out])
     return [contenders.oracle(regime, scale), *(contenders.point(name, regime, scale) for name in names)]
 
 
