@@ -1,11 +1,12 @@
 """Panels with a row a limiter: values along x, of several looks above each other in a row."""
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 from analysis.verdicts import t_interval
-from paper_figs.beyond.contenders import CONTENDERS
-from paper_figs.drawing import beside, categories, interval_points
+from paper_figs.beyond.contenders import CONTENDERS, PRODUCTS
+from paper_figs.drawing import GREY, beside, categories, interval_points
 from paper_figs.intervals import floored
 from paper_figs.light import Axes, Frame
 from paper_figs.series import samples
@@ -32,8 +33,12 @@ def row_intervals(axes: Axes, values: Mapping[float, Sequence[float]], look: Sty
 
 
 def named_rows(axes: Axes, names: Sequence[str]) -> None:
-    """A row a limiter, the first at the top, a thin line between rows; of panels that share y, call it for each."""
+    """A row a limiter, the first at the top, a thin line between rows, a clear one between deployed ones and ours.
+
+    Of panels that share y, call it for each.
+    """
     categories(axes, [CONTENDERS[name].look.label for name in names], "y", between=False)
-    for row in range(1, len(names)):
-        axes.axhline(row - 0.5, color=FAINT, linewidth=0.6, zorder=0)
+    for row, (above, below) in enumerate(pairwise(names), 1):
+        is_border = (above in PRODUCTS) != (below in PRODUCTS)
+        axes.axhline(row - 0.5, color=GREY if is_border else FAINT, linewidth=0.6, zorder=0)
     axes.tick_params(axis="y", length=0)
