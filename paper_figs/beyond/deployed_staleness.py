@@ -1,19 +1,21 @@
 """deployed-staleness: what is granted, over how much of a window passes until others know what a node let through.
 
 Staleness is the round trip between two cities, and the span that who gossips, refreshes or synchronises lets pass in
-between, in units of a window, c / r.  One key of 20 a second offered twice, one five times that, evenly over five nodes
-that are all equally far from each other: lines, in virtual time, of ours and of the twins of deployed limiters.  Points
-are those deployed limiters, at two distances, and over the five cities in the runs of ``deployed``.
+between, in units of a window, c / r.  Four keys of 20 a second offered twice, four five times that, evenly over five
+nodes: lines, in virtual time, of ours and of the twins of deployed limiters, with nodes that are all equally far from
+each other.  Points are those deployed limiters, at three places.
 
-A twin counts only where its server, given the same requests at the same distance, does the same: D10 to D13.
+A twin counts only where its server, given the same requests at the same place, does the same: D10 to D13.  There a
+message of a twin takes ``LAG`` longer than the links do, as it does between real processes.
 """
 
 from functools import partial
 from itertools import combinations, product
 
+from analysis.spark import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables
 from core.records import Options
-from core.units import SECOND_NS, duration_ns
+from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import contenders, grants
 from paper_figs.beyond.contenders import (
@@ -33,10 +35,10 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored, intervals_by
 from paper_figs.keys import key, legend_above, rule_key
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, samples, where
+from paper_figs.series import samples, where
 from paper_figs.style import Style
 
-REGIME = Regime(FAST.said, FAST.count, FAST.period, (2, 5), 1, FAST.duration, ("even",))
+REGIME = Regime(FAST.said, FAST.count, FAST.period, (2, 5), 4, FAST.duration, ("even",))
 LINES = (
     "static-split",
     "centralised",
@@ -48,34 +50,40 @@ LINES = (
     OVERWRITE_ALL,
     "owner-global",
 )
-SERVERS = ("redis-gcra", "ratelimit", "ratelimit, cache", "bucket4j", "haproxy", "haproxy, all")
+SERVERS = tuple(TWIN_OF)
 DELAYS = ("0ms", "10ms", "25ms", "50ms", "100ms", "200ms", "400ms", "800ms", "1600ms")  # one way
 SPANS = ("200ms", "400ms", "800ms", "1600ms", "3200ms")  # of those that speak periodically; FAST has 100 ms
 SPAN_DELAY = "10ms"  # one way, while the span grows
-MEETING = ("0ms", "50ms")  # one way: where servers are beside their twins, and over the five cities
 WAN_PLACE = "wan"
+# Where servers and twins meet, besides the five cities: one way of the links, and the same with LAG.
+LAG = "0.4ms"  # between real processes, event loops and all: HAProxy's peers on one loopback, median 0.24 to 0.53 ms
+MEETING = {"0ms": LAG, "50ms": "50.4ms"}
 ASKING = ("centralised", FIXED, FIXED_CACHE)
+IN_STORE = (*ASKING, "ratelimit", "ratelimit, cache")  # what is stale is on the way to the store, not to each other
 # A store farther away than its time-out of 1 s limits nothing: ``deployed-failures``.
 PATIENT, PATIENT_FROM_NS = {"timeout": "10s"}, SECOND_NS // 4
-GRANTED, EXCESS = "granted_ratio", "decided_excess_share"
-WITHIN_GRANTED, WITHIN_EXCESS, LEAST_EXCESS_C = 0.05, 0.15, 0.5  # of a twin, from its server; set before results
+GRANTED, EXCESS, ALIGNED, WAIT = "granted_ratio", "decided_excess_share", "intended_aligned_share", "p50_ms"
+DELAY, SPAN, MET = "delay", "span", "met"  # what is swept; or a server and its twin at one place
+# Of a twin, from its server.  The first two were set before any result, the others (in N; share and ms) before the
+# second campaign, when static splits had been seen to pass the first two.
+WITHIN_GRANTED, WITHIN_EXCESS, LEAST_EXCESS_C = 0.05, 0.15, 0.5
+WITHIN_ALIGNED, WITHIN_WAIT, LEAST_WAIT_MS = 0.15, 0.10, 3.0
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
-    """Lines, oracles, servers and their twins at the same places."""
+    """Lines, the oracle, servers and their twins at the same places."""
     tiny = scale.name == "tiny"
     lines, delays = (LINES[:1], DELAYS[:5:4]) if tiny else (LINES, DELAYS)
-    specs = [contenders.oracle(REGIME, scale), contenders.oracle(FAST, scale)]
+    specs = [contenders.oracle(REGIME, scale)]
     specs += [_virtual(name, scale, delay) for name in lines for delay in delays]
     speaking = [name for name in lines if CONTENDERS[name].period]
     specs += [_virtual(name, scale, SPAN_DELAY, span) for name in speaking for span in SPANS]
-    servers = contenders.names_of(scale, SERVERS)
-    specs += [contenders.point(name, FAST, scale) for name in servers]
-    for server in servers:
-        if server in TWIN_OF:
-            specs += [_met(server, scale, delay, LIVE) for delay in MEETING]
-            specs += [_met(TWIN_OF[server], scale, delay, VIRTUAL) for delay in MEETING]
-            specs.append(contenders.point(TWIN_OF[server], FAST, scale, testbed=VIRTUAL))
+    for server in contenders.names_of(scale, SERVERS):
+        twin = TWIN_OF[server]
+        for links, with_lag in MEETING.items():
+            specs.append(contenders.point(server, REGIME, scale, {"delay": links}, LIVE))
+            specs.append(contenders.point(twin, REGIME, scale, {"delay": with_lag}, VIRTUAL))
+        specs += [contenders.point(name, REGIME, scale, testbed=at) for name, at in ((server, LIVE), (twin, VIRTUAL))]
     return list({spec.to_json(): spec for spec in specs}.values())
 
 
@@ -84,26 +92,32 @@ def _virtual(name: str, scale: Scale, delay: str, span: str = "") -> RunSpec:
     return contenders.point(name, REGIME, scale, {"delay": delay}, VIRTUAL, span, more)
 
 
-def _met(name: str, scale: Scale, delay: str, testbed: str) -> RunSpec:
-    return contenders.point(name, REGIME, scale, {"delay": delay}, testbed)
-
-
 def tables(data: Data) -> FigureTables:
-    """``points``: a row a run and factor: name, place (one-way delay or wan), sweep, staleness, granted and excess.
+    """``points``: a row a run and key, which have nothing to do with each other.
 
-    ``sweep``: delay, or span where that is not the regime's own.
+    name, testbed, validity, repetition, place (one-way delay of the links, or wan), sweep, staleness, factor, key, and
+    granted_ratio, decided_excess_share, intended_aligned_share, p50_ms.
     """
+    from analysis import deployed
+
     runs = contenders.runs_of(data)
     runs.loc[runs.name == ORACLE, "name"] = "centralised"  # without delay it is its own oracle
-    runs["place"] = runs.delay.where(runs.topology != WAN_PLACE, WAN_PLACE)
-    runs["sweep"] = ["span" if is_span(between) else "delay" for between in runs.between]
-    trips = {place: round_trip_s(place) for place in set(runs.place)}
+    links = {with_lag: delay for delay, with_lag in MEETING.items()}
+    runs["place"] = runs.delay.replace(links).where(runs.topology != WAN_PLACE, WAN_PLACE)
+    runs["sweep"] = [SPAN if is_span(between) else DELAY for between in runs.between]
+    runs.loc[(runs.testbed != VIRTUAL) | runs.delay.isin([*links]) | (runs.place == WAN_PLACE), "sweep"] = MET
     spans = [duration_ns(between) / SECOND_NS if between else 0.0 for between in runs.between]
-    runs["staleness"] = (runs.place.map(trips) + spans) / REGIME.period_s
-    groups = grants.groups_of(data, grants.in_groups(data, REGIME), runs)
-    found = groups.drop_duplicates(["name", "testbed", "repetition", "place", "between", "factor"])
-    columns = ["name", "testbed", "validity", "repetition", "place", "sweep", "staleness", "factor", GRANTED, EXCESS]
-    return {"points": found[columns].reset_index(drop=True)}
+    trips = [round_trip_s(place, name in IN_STORE) for place, name in zip(runs.place, runs.name, strict=True)]
+    runs["staleness"] = [(trip + span) / REGIME.period_s for trip, span in zip(trips, spans, strict=True)]
+    requests = grants.in_groups(data, REGIME)
+    requests = requests.withColumn("key", requests.user)
+    by = ("factor", "key")
+    waits = collect(deployed.waits(requests, by), ["run_id", *by])
+    waits[WAIT] = waits.p50_ns / MILLISECOND_NS
+    found = grants.groups_of(data, requests, runs, by).merge(waits[["run_id", *by, WAIT]], on=["run_id", *by])
+    told = ["name", "testbed", "validity", "repetition", "place", "sweep", "staleness", *by]
+    found = found[[*told, GRANTED, EXCESS, ALIGNED, WAIT]].drop_duplicates(told)
+    return {"points": found.reset_index(drop=True)}
 
 
 def is_span(between: str) -> bool:
@@ -111,14 +125,19 @@ def is_span(between: str) -> bool:
     return between not in ("", FAST.between)
 
 
-def round_trip_s(place: str) -> float:
-    """Between two cities of a full mesh of that one-way delay; over the five cities, a mean over all pairs."""
+def round_trip_s(place: str, to_store: bool = False) -> float:
+    """Between two cities of a full mesh of that one-way delay; over the five cities, a mean over all pairs.
+
+    ``to_store``: over the five cities, the mean of their trips to the first, where a single store is.
+    """
     if place != WAN_PLACE:
         return 2 * duration_ns(place) / SECOND_NS
     from testbed.topologies.topology import load_topology
 
     topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
-    ways = [topology.path(a, b).one_way_delay_ns for a, b in combinations(topology.node_names(), 2)]
+    first, *_ = names = topology.node_names()
+    pairs = [(name, first) for name in names] if to_store else list(combinations(names, 2))
+    ways = [topology.path(a, b).one_way_delay_ns for a, b in pairs]
     return 2 * sum(ways) / len(ways) / SECOND_NS
 
 
@@ -155,10 +174,10 @@ def _draw(axes: Axes, points: Frame, measure: str) -> None:
     virtual = points[points.testbed == VIRTUAL]
     live = points[points.testbed != VIRTUAL]
     for name in LINES:
-        mine = virtual[(virtual.name == name) & (virtual.place != WAN_PLACE)]
+        mine = virtual[virtual.name == name]
         look = CONTENDERS[name].look
-        _line(axes, mine[mine.sweep == "delay"], measure, look, 4.0)
-        _line(axes, mine[mine.sweep == "span"], measure, look._replace(dashes=":", is_open=False), 2.5)
+        _line(axes, mine[mine.sweep == DELAY], measure, look, 4.0)
+        _line(axes, mine[mine.sweep == SPAN], measure, look._replace(dashes=":", is_open=False), 2.5)
     for number, name in enumerate(SERVERS):
         mine = live[live.name == name]
         if len(mine):
@@ -192,27 +211,35 @@ def _keys(points: Frame) -> list[Artist]:
 
 
 def measure_twin(server: str, twin: str, tables: Tables) -> Evidence:
-    """At each place where both ran: what is granted, and the excess, at the highest factor, paired by repetition."""
-    points = where(tables["deployed-staleness/points"], factor=REGIME.highest, sweep="delay")
-    theirs, ours = where(points, name=server), where(points, name=twin, testbed=VIRTUAL)
+    """At each place where both ran, at the highest factor; a sample is a key of a repetition, of both."""
+    points = where(tables["deployed-staleness/points"], factor=REGIME.highest, sweep=MET)
     checks = []
     for place in (*MEETING, WAN_PLACE):
-        granted = by_repetition(ours, GRANTED, place=place) / by_repetition(theirs, GRANTED, place=place)
-        excess = by_repetition(theirs, EXCESS, place=place)
-        tolerated = max(LEAST_EXCESS_C, WITHIN_EXCESS * float(excess.mean()))
-        off = (by_repetition(ours, EXCESS, place=place) - excess) / tolerated
+        theirs, ours = _by_key(points, name=server, place=place), _by_key(points, name=twin, place=place)
         said = "five cities" if place == WAN_PLACE else f"{place} one way"
         bounds = 1 - WITHIN_GRANTED, 1 + WITHIN_GRANTED
-        checks.append(Check(f"{said}: granted, twin over server", tuple(samples(granted)), *bounds))
-        checks.append(Check(f"{said}: excess off, of what is tolerated", tuple(samples(off)), -1.0, 1.0))
+        granted = samples(ours[GRANTED] / theirs[GRANTED])
+        checks.append(Check(f"{said}: granted, twin over server", tuple(granted), *bounds))
+        tolerated = {EXCESS: max(LEAST_EXCESS_C, WITHIN_EXCESS * float(theirs[EXCESS].mean()))}
+        if CONTENDERS[twin].is_windowed:
+            tolerated |= {ALIGNED: WITHIN_ALIGNED, WAIT: max(LEAST_WAIT_MS, WITHIN_WAIT * float(theirs[WAIT].mean()))}
+        for measure, of in tolerated.items():
+            off = samples((ours[measure] - theirs[measure]) / of)
+            checks.append(Check(f"{said}: {SAID[measure]}, off, of what is tolerated", tuple(off), -1.0, 1.0))
     return Evidence(tuple(checks))
 
 
+def _by_key(points: Frame, **values: object) -> Frame:
+    return where(points, **values).set_index(["repetition", "key"])
+
+
+SAID = {EXCESS: "excess", ALIGNED: "fullest window", WAIT: "median wait"}
 FIGURES = ("deployed-staleness",)
 SENTENCE = (
     "{} does what its server does, at 5 times the limit, without delay, 50 ms apart and over five cities: what is "
-    "granted within 5 %, the excess within 15 % or half a bucket."
+    "granted within 5 %, the excess within 15 % or half a bucket{}."
 )
+WINDOWS = ", its fullest window within 0.15 N, its median wait within 10 % or 3 ms"
 CHECKED = {
     "D10": ("ratelimit", "The twin of envoyproxy/ratelimit"),
     "D11": ("ratelimit, cache", "The twin of envoyproxy/ratelimit with its local cache"),
@@ -220,17 +247,22 @@ CHECKED = {
     "D13": ("haproxy, all", "The twin of HAProxy's peers that count all requests"),
 }
 CLAIMS = tuple(
-    Claim(name, "Ratebed", SENTENCE.format(who), FIGURES, partial(measure_twin, server, TWIN_OF[server]), **LIVE_CLAIM)
+    Claim(
+        name, "Ratebed", SENTENCE.format(who, WINDOWS if CONTENDERS[server].is_windowed else ""), FIGURES,
+        partial(measure_twin, server, TWIN_OF[server]), **LIVE_CLAIM,
+    )
     for name, (server, who) in CHECKED.items()
-)
+)  # fmt: skip
 NOTES = (
-    "A key with N = 20 a second, c = N, r = N / s, Poisson, evenly over five nodes. Lines: virtual time, all nodes "
-    "equally far apart; dotted, with small markers: 10 ms apart, a longer span between gossip, refreshes or "
-    "synchronisations. Large markers: the deployed servers, without delay, 50 ms apart one way, and over New York, "
-    "London, Singapore, Sao Paulo and Sydney (at the mean round trip of all pairs). Granted: admitted over what one "
-    "token bucket without delay admits of the same requests. Excess: the most admitted above c + r t in any interval."
-    " Who asks one store is given 10 s to answer from 500 ms there and back on. The twin of Gubernator was made from "
-    "its documented rules, and was not compared with the server. Error bars: 95 % intervals over the repetitions."
+    "Four keys a factor, each with N = 20 a second, c = N, r = N / s, Poisson, evenly over five nodes. Lines: virtual"
+    " time, all nodes equally far apart; dotted, with small markers: 10 ms apart, a longer span between gossip, "
+    "refreshes or synchronisations. Large markers: deployed servers that have a twin, without delay, 50 ms apart one "
+    "way, and over New York, London, Singapore, Sao Paulo and Sydney (at the mean round trip of all pairs, or to the "
+    "store). Granted: admitted over what one token bucket without delay admits of the same requests. Excess: the most"
+    " admitted above c + r t in any interval. Who asks one store is given 10 s to answer from 500 ms there and back "
+    "on. The twin of Gubernator was made from its documented rules, and was not compared with the server. Where a "
+    "twin meets its server its messages take 0.4 ms longer than the links, as measured between processes; that was "
+    "chosen after a first campaign, on other seeds. Error bars: 95 % intervals over keys and repetitions."
 )
 TITLE = "What is granted, over how late nodes learn of each other"
 EXPERIMENT = Experiment("deployed-staleness", TITLE, "ours", points, repetitions=REPETITIONS)

@@ -3,6 +3,8 @@
 What the figures ``deployed`` have in common: their grid, their tables, and samples of a group for claims.
 """
 
+from collections.abc import Sequence
+
 from analysis.spark import collect
 from core.records import Options
 from core.units import MILLISECOND_NS
@@ -50,8 +52,8 @@ def in_groups(data: Data, regime: Regime) -> SparkFrame:
     return deployed.in_groups(data.requests, keys)
 
 
-def groups_of(data: Data, requests: SparkFrame, runs: Frame) -> Frame:
-    """A row a run of ``runs``, shape and factor, with ``analysis.deployed``'s columns of what it granted and let pass.
+def groups_of(data: Data, requests: SparkFrame, runs: Frame, by: Sequence[str] = ("shape", "factor")) -> Frame:
+    """A row a run of ``runs`` and group, with ``analysis.deployed``'s columns of what it granted and let pass.
 
     Those of ``granted``, ``excess``, ``busiest_windows`` and ``over_contract``.  ``requests``: of ``in_groups``.
     """
@@ -60,17 +62,17 @@ def groups_of(data: Data, requests: SparkFrame, runs: Frame) -> Frame:
     requests = requests.cache()
     promised = {who.system: who.contract for who in CONTENDERS.values()}
     measured = (
-        deployed.granted(requests, limiting.with_oracle(data.runs)),
-        deployed.excess(requests, data.runs),
-        deployed.busiest_windows(requests, data.runs),
-        deployed.over_contract(requests, data.runs, promised),
+        deployed.granted(requests, limiting.with_oracle(data.runs), by),
+        deployed.excess(requests, data.runs, by),
+        deployed.busiest_windows(requests, data.runs, by),
+        deployed.over_contract(requests, data.runs, promised, by),
     )
-    group = ["run_id", "shape", "factor"]
+    group = ["run_id", *by]
     groups = runs
     for number, frame in enumerate(measured):
         groups = groups.merge(collect(frame, group), on=group if number else ["run_id"])
     requests.unpersist()
-    return groups.sort_values([*ORDER, "shape", "factor"], ignore_index=True)
+    return groups.sort_values([*ORDER, *by], ignore_index=True)
 
 
 def seconds_of(data: Data, regime: Regime) -> Frame:

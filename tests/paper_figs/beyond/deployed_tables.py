@@ -107,29 +107,31 @@ def staleness_tables(noise: float = 0.01) -> Frames:
         granted = 1 + min(factor - 1, 0.05 * slope * staleness_)
         return (0.4 if name == "overwrite, all" else granted), slope * (0.3 + staleness_) * factor / 5
 
+    def wait_ms(name: str, x: float, factor: float) -> float:
+        local = name in ("ratelimit, cache", "fixed-window, cache") and factor > 2
+        return 1000 * x if name in staleness.IN_STORE and not local else 0.5
+
     points = []
     for factor in staleness.REGIME.factors:
         for name in staleness.LINES:
             for place in staleness.DELAYS:
-                points.append((name, VIRTUAL, place, "delay", staleness.round_trip_s(place), factor, name))
+                points.append((name, VIRTUAL, place, staleness.DELAY, staleness.round_trip_s(place), factor, name))
             if name in ("leases", "counter", "owner-global"):
-                points += [(name, VIRTUAL, "10ms", "span", 0.02 + 0.2 * 2**n, factor, name) for n in range(5)]
+                points += [(name, VIRTUAL, "10ms", staleness.SPAN, 0.02 + 0.2 * 2**n, factor, name) for n in range(5)]
         for place in (*staleness.MEETING, staleness.WAN_PLACE):
-            for server in staleness.SERVERS:
-                twin = TWIN_OF.get(server)
-                trip = staleness.round_trip_s(place)
-                if twin:
-                    points.append((server, LIVE, place, "delay", trip, factor, twin))
-                    if place == staleness.WAN_PLACE:
-                        points.append((twin, VIRTUAL, place, "delay", trip, factor, twin))
-                elif place == staleness.WAN_PLACE:
-                    points.append((server, LIVE, place, "delay", trip, factor, "centralised"))
+            for server, twin in TWIN_OF.items():
+                trip = staleness.round_trip_s(place, server in staleness.IN_STORE)
+                points.append((server, LIVE, place, staleness.MET, trip, factor, twin))
+                points.append((twin, VIRTUAL, place, staleness.MET, trip, factor, twin))
     rows = []
     for name, testbed, place, sweep, x, factor, like in points:
         granted, excess = at(like, x, factor)
         told = {"name": name, "testbed": testbed, "place": place, "sweep": sweep, "staleness": x, "factor": factor}
-        rows.append({**told, "granted_ratio": granted, "decided_excess_share": excess})
-    return {"deployed-staleness/points": repeated(rows, ("granted_ratio", "decided_excess_share"), noise)}
+        aligned = 1.0 if name in staleness.IN_STORE else 1.8
+        of_key = {staleness.GRANTED: granted, staleness.EXCESS: excess, staleness.ALIGNED: aligned}
+        of_key[staleness.WAIT] = wait_ms(name, x, factor)
+        rows += [{**told, "key": f"even-{factor:g}x-{number}", **of_key} for number in (1, 2)]
+    return {"deployed-staleness/points": repeated(rows, (staleness.GRANTED, staleness.EXCESS), noise)}
 
 
 def failures_tables() -> Frames:

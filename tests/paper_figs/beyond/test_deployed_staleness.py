@@ -7,12 +7,27 @@ import pytest
 from msgspec.structs import replace
 
 from analysis.verdicts import Judgement, judge
+from core.units import duration_ns
 from harness.estimate import campaign_seconds
 from harness.experiment import SCALES
 from harness.run import asked_of, execute, resolve
 from paper_figs.beyond import contenders, deployed_staleness, grants
-from paper_figs.beyond.contenders import CONTENDERS, FAST, TWIN_OF
-from paper_figs.beyond.deployed_staleness import CHECKED, EXCESS, GRANTED, LINES, MEETING, REGIME, SERVERS, WAN_PLACE
+from paper_figs.beyond.contenders import CONTENDERS, TWIN_OF
+from paper_figs.beyond.deployed_staleness import (
+    ALIGNED,
+    CHECKED,
+    DELAY,
+    EXCESS,
+    GRANTED,
+    LINES,
+    MEETING,
+    MET,
+    REGIME,
+    SERVERS,
+    SPAN,
+    WAIT,
+    WAN_PLACE,
+)
 from paper_figs.beyond.wan import LIVE, VIRTUAL
 from tests.paper_figs.beyond.deployed_tables import staleness_tables
 from tests.paper_figs.beyond.test_deployed import on, put
@@ -37,34 +52,29 @@ def test_a_server_and_its_twin_meet_at_three_places_on_the_same_requests():
     specs = EXPERIMENT.points(SCALES["quick"], {})
     for server, twin in TWIN_OF.items():
         who, model = CONTENDERS[server], CONTENDERS[twin]
-        for topology, delay in (*(("full-mesh", delay) for delay in MEETING), ("wan", None)):
 
-            def at(system, testbed, topology=topology, delay=delay):
-                return [s for s in specs if s.system == system and s.testbed == testbed and s.topology == topology
-                        and s.topology_options.get("delay") == delay]  # fmt: skip
+        def of(whose, testbed, delay):
+            (spec,) = (each for each in specs if each.system == whose.system and each.testbed == testbed
+                       and whose.options.items() <= each.system_options.items()
+                       and len(each.system_options) == len(whose.options) + 2
+                       and each.topology_options.get("delay") == delay)  # fmt: skip
+            return spec
 
-            live = [s for s in at(who.system, LIVE) if who.options.items() <= s.system_options.items()]
-            virtual = [s for s in at(model.system, VIRTUAL) if model.options.items() <= s.system_options.items()]
-            live = [s for s in live if len(s.system_options) == len(who.options) + 2]
-            virtual = [s for s in virtual if len(s.system_options) == len(model.options) + 2]
-            (one,), (other,) = live, virtual
+        for links, with_lag in (*MEETING.items(), (None, None)):
+            one, other = of(who, LIVE, links), of(model, VIRTUAL, with_lag)
             assert one.workload_options == other.workload_options and one.study_options == other.study_options
-            assert one.topology_options == other.topology_options
+            assert one.topology == other.topology
+            assert one.topology_options["nodes"] == other.topology_options["nodes"] == contenders.NODES
 
 
-def test_live_points_over_the_cities_are_those_of_deployed_and_the_others_take_a_quarter_of_an_hour():
-    own = EXPERIMENT.runs(SCALES["quick"], {}, 1)
-    shared = {spec.to_json() for spec in deployed_runs()}
-    live = [spec for spec in own if spec.testbed == LIVE]
-    assert {spec.system for spec in live if spec.topology == "wan"} == {CONTENDERS[name].system for name in SERVERS}
-    assert all(spec.to_json() in shared for spec in live if spec.topology == "wan")
-    assert campaign_seconds([spec for spec in live if spec.topology != "wan"], 2) < 15 * 60
+def test_a_twin_s_messages_take_longer_than_the_links_by_what_passes_between_processes():
+    lags = {duration_ns(with_lag) - duration_ns(links) for links, with_lag in MEETING.items()}
+    assert lags == {duration_ns(deployed_staleness.LAG)}
 
 
-def deployed_runs():
-    from paper_figs import load_figure
-
-    return load_figure("deployed").experiment.runs(SCALES["quick"], {}, 1)
+def test_servers_meet_their_twins_in_a_quarter_of_an_hour():
+    live = [spec for spec in EXPERIMENT.runs(SCALES["quick"], {}, 1) if spec.testbed == LIVE]
+    assert len(live) == 3 * 3 * len(SERVERS) and campaign_seconds(live, 2) < 20 * 60
 
 
 def test_every_point_is_one_that_the_study_takes_and_none_is_there_twice():
@@ -85,6 +95,7 @@ def test_nobody_is_given_up_on_for_being_far():
 def test_the_five_cities_are_as_far_apart_as_their_pairs_on_average():
     assert deployed_staleness.round_trip_s("50ms") == pytest.approx(0.1)
     assert 0.19 < deployed_staleness.round_trip_s(WAN_PLACE) < 0.26
+    assert deployed_staleness.round_trip_s(WAN_PLACE, to_store=True) == pytest.approx(0.173, abs=0.001)
 
 
 # --- claims --------------------------------------------------------------------------------------
@@ -93,14 +104,18 @@ def test_the_five_cities_are_as_far_apart_as_their_pairs_on_average():
 def cases():
     for name, (server, _) in CHECKED.items():
         twin = TWIN_OF[server]
-        yield Case(name, staleness_tables, {
+        more = {
             "the server grants 8 % more": on(POINTS, scaled, GRANTED, 1.08, name=server),
             "it does without delay": on(POINTS, scaled, GRANTED, 1.08, name=server, place="0ms"),
             "the twin exceeds by a bucket and a half": on(POINTS, worse, 1.5, name=twin),
             "the twin never exceeds": on(POINTS, put, EXCESS, -1.0, name=twin),
             "it was not run over the cities": lambda found, twin=twin: {POINTS: found[POINTS][
                 (found[POINTS].name != twin) | (found[POINTS].place != WAN_PLACE)]},
-        })  # fmt: skip
+        }  # fmt: skip
+        if CONTENDERS[server].is_windowed:
+            more["a split is as good"] = on(POINTS, put, ALIGNED, 1.75, name=twin)
+            more["the twin asks where the server does not"] = on(POINTS, put, WAIT, 230.0, name=twin, place="0ms")
+        yield Case(name, staleness_tables, more)
 
 
 def worse(frame, by_c, **where):
@@ -151,13 +166,15 @@ def test_another_limiter_in_the_server_s_place_contradicts_its_twin(spark, tmp_p
             execute(replace(spec, seed=seed + 1, repetition=seed), name, tmp_path / name)
     points = deployed_staleness.tables(load(spark, sorted(tmp_path.iterdir())))["points"]
     points["place"] = points.place.replace("110ms", WAN_PLACE)
-    assert set(points.sweep) == {"delay"} and len(points) == 3 * 2 * 7
+    assert set(points.sweep) == {DELAY} and len(points) == 3 * 2 * 7 * 4
+    points["sweep"] = MET
     oracle = points[points.name == "centralised"]
     assert (oracle[GRANTED] == 1).all() and (oracle[EXCESS] == 0).all()
 
     def judged(stand_in: str) -> Judgement:
         there = points[points.name == stand_in].assign(name="haproxy", testbed=LIVE)
-        return verdict("D12", {POINTS: pd.concat([points, there])})
+        mine = points[points.name == "overwrite"]
+        return verdict("D12", {POINTS: pd.concat([mine, there])})
 
     assert judged("overwrite") is Judgement.REPRODUCED
     assert judged("overwrite, all") is Judgement.CONTRADICTED
@@ -172,20 +189,28 @@ def test_tables_know_how_stale_each_run_is(spark, tmp_path):
 
     one = SCALES["quick"]
     specs = [
-        contenders.oracle(FAST, one),
         contenders.oracle(REGIME, one),
         contenders.point("counter", REGIME, one, {"delay": "10ms"}, VIRTUAL, "800ms"),
         contenders.point("counter", REGIME, one, {"delay": "10ms"}, VIRTUAL),
-        contenders.point("overwrite", FAST, one, testbed=VIRTUAL),
+        contenders.point("overwrite", REGIME, one, testbed=VIRTUAL),
+        contenders.point("overwrite", REGIME, one, {"delay": MEETING["50ms"]}, VIRTUAL),
+        contenders.point("fixed-window, cache", REGIME, one, testbed=VIRTUAL),
     ]
     for number, spec in enumerate(specs):
         execute(replace(spec, seed=1), f"run{number}", tmp_path / f"run{number}")
     points = deployed_staleness.tables(load(spark, sorted(tmp_path.iterdir())))["points"]
-    found = points[points.factor == 5].set_index(["name", "sweep"]).staleness
-    assert found["counter", "span"] == pytest.approx(0.82) and found["counter", "delay"] == pytest.approx(0.12)
-    assert found["overwrite", "delay"] == pytest.approx(deployed_staleness.round_trip_s(WAN_PLACE))
-    assert list(found.index).count(("centralised", "delay")) == 1 and found["centralised", "delay"] == 0
-    assert set(points.factor) == {2, 5}
+    assert set(points.groupby(["name", "place", "sweep", "factor"]).size()) == {4}, "keys"
+    found = points[points.key == "even-5x-2"].set_index(["name", "sweep", "place"])
+    assert found.staleness["counter", SPAN, "10ms"] == pytest.approx(0.82)
+    assert found.staleness["counter", DELAY, "10ms"] == pytest.approx(0.12)
+    assert found.staleness["overwrite", MET, WAN_PLACE] == deployed_staleness.round_trip_s(WAN_PLACE)
+    assert found.staleness["overwrite", MET, "50ms"] == pytest.approx(0.1), "that of the links"
+    assert found.staleness["centralised", DELAY, "0ms"] == 0
+    cached = "fixed-window, cache", MET, WAN_PLACE
+    assert found.staleness[cached] == deployed_staleness.round_trip_s(WAN_PLACE, to_store=True)
+    assert found[WAIT][cached] < 1 and found[ALIGNED][cached] == pytest.approx(1, abs=0.1)
+    asked = points[(points.name == "fixed-window, cache") & (points.factor == 2)]
+    assert (asked[WAIT] > 50).any(), "at twice the limit half of the requests ask the store"
 
 
 @pytest.mark.slow
