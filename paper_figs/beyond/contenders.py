@@ -137,7 +137,13 @@ TWINS = {
     ),
 }
 TWIN_OF = {"ratelimit": FIXED, "ratelimit, cache": FIXED_CACHE, "haproxy": OVERWRITE, "haproxy, all": OVERWRITE_ALL}
-CONTENDERS: Mapping[str, Contender] = {**PRODUCTS, **OURS, **TWINS}
+SHORT_LEASES = "leases, 5 s"  # so short that they run out while a fault lasts
+OTHERS = {
+    SHORT_LEASES: Contender(
+        "leases", Style("leases of 5 s", "#661100", "p", "--", True), {"lease": "5s"}, period="refresh"
+    )
+}
+CONTENDERS: Mapping[str, Contender] = {**PRODUCTS, **OURS, **OTHERS, **TWINS}
 TINY = ("redis-gcra", "static-split")
 
 

@@ -19,7 +19,7 @@ EXCESS_AT_5 = {"haproxy": 7.4, "haproxy, all": 6.6, "counter": 0.9}
 def granted_of(name: str, shape: str, factor: float) -> float:
     """What a limiter grants, about as measured once."""
     if name in ("nginx", "static-split"):
-        return {"even": 0.95, "skewed": 0.42, "moving": 0.5}[shape] * min(1.0, 0.8 + 0.1 * factor)
+        return {"even": 0.95, "skewed": 0.42, "moving": 0.5}[shape] * min(1.0, 0.9 + 0.05 * factor)
     if name == "haproxy, all":
         return 0.95 if factor < 1 else {1: 0.6, 2: 0.2}.get(factor, 0.35)
     if name == "haproxy":
@@ -151,7 +151,7 @@ def failures_tables() -> Frames:
                 groups.append({
                     **point,
                     "factor": factor,
-                    "granted_ratio": 1 + (factor - 1) * alone if factor > 1 else 1 - whole["lost"],
+                    "granted_ratio": _granted_in(name, scenario, factor, alone) - (factor < 1) * whole["lost"],
                     "decided_excess_share": max(0.0, factor - 1) * 11 * alone,
                 })  # fmt: skip
             for since_s in range(-4, 16):
@@ -168,11 +168,25 @@ def failures_tables() -> Frames:
     }
 
 
+def _granted_in(name: str, scenario: str, factor: float, alone: float) -> float:
+    """Of what is right, nothing lost."""
+    ours = {
+        (failures.SHORT_LEASES, failures.KILLED): 0.8,
+        (failures.SHORT_LEASES, failures.CUT): 1.1,
+        ("counter", failures.CUT): 1.4,
+    }
+    return ours.get((name, scenario), 1 + (factor - 1) * alone) if factor > 1 else 1.0
+
+
 def _told(name: str, scenario: str, city: str) -> dict[str, float]:
     """Shares of the outcomes in one city."""
     single = name in ("redis-gcra", "ratelimit", REPLICA, "centralised")
     told = {"answered": 1.0, "error": 0.0, "timeout": 0.0, "lost": 0.0}
-    if scenario == failures.KILLED and name in ("centralised", "leases", "counter") and city == failures.NEW_YORK:
+    if (
+        scenario == failures.KILLED
+        and name in ("centralised", failures.SHORT_LEASES, "counter")
+        and city == failures.NEW_YORK
+    ):
         return {**told, "answered": 0.0, "lost": 1.0}
     if scenario == failures.KILLED and (single or city == failures.NEW_YORK):
         error = 1.0 if name == "redis-gcra" or city == failures.NEW_YORK else 0.1

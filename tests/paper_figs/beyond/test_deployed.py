@@ -121,6 +121,7 @@ CASES = [
     Case("D2", deployed_tables, {
         "a cache that lets two windows through": on(GROUPS, put, "decided_excess_share", 1.8, name="ratelimit, cache",
                                                     shape="moving", factor=2.0),
+        "a store that admits little": on(GROUPS, put, "granted_ratio", 0.1, name="redis-gcra", factor=5.0),
         "nginx without its split": on(GROUPS, put, "decided_excess_share", 15.0, name="nginx", factor=5.0),
     }),
     Case("D3", deployed_tables, {

@@ -10,7 +10,7 @@ from harness.estimate import campaign_seconds
 from harness.experiment import SCALES
 from harness.run import asked_of, execute, resolve
 from paper_figs.beyond import contenders, deployed_failures
-from paper_figs.beyond.contenders import CONTENDERS, OURS, REPLICA
+from paper_figs.beyond.contenders import CONTENDERS, PRODUCTS, REPLICA, SHORT_LEASES
 from paper_figs.beyond.deployed_failures import CUT, KILLED, LOSSY, NAMES, OUTCOMES, REGIME
 from paper_figs.beyond.wan import VIRTUAL
 from tests.paper_figs.beyond.deployed_tables import failures_tables
@@ -44,7 +44,7 @@ def test_faults_begin_and_end_with_whole_seconds_inside_the_run():
 def test_servers_are_killed_beside_their_callers_and_ours_with_theirs():
     for name in NAMES:
         (fault,) = deployed_failures.faults_of(KILLED, name, 20)
-        assert (fault["kind"], fault["node"]) == ("crash" if name in OURS else "server-crash", "n1")
+        assert (fault["kind"], fault["node"]) == ("server-crash" if name in PRODUCTS else "crash", "n1")
     begin, end = deployed_failures.faults_of(CUT, "ratelimit", 20)
     assert begin["side"] == end["side"] == ["n5"] and (begin["kind"], end["kind"]) == ("partition", "heal")
     begin, end = deployed_failures.faults_of(LOSSY, "ratelimit", 20)
@@ -76,20 +76,25 @@ CASES = [
     }),
     Case("D22", failures_tables, {
         "it fails closed": on(GROUPS, put, "granted_ratio", 0.02, name="ratelimit", scenario=KILLED),
-        "leases end at once": on(GROUPS, put, "granted_ratio", 1.9, name="leases", scenario=KILLED),
+        "leases end at once": on(GROUPS, put, "granted_ratio", 0.05, name=SHORT_LEASES, scenario=KILLED),
+        "leases are lent twice": on(GROUPS, put, "granted_ratio", 1.4, name=SHORT_LEASES, scenario=KILLED),
+        "nobody counts any more": on(GROUPS, put, "granted_ratio", 1.6, name="counter", scenario=KILLED),
     }),
     Case("D23", failures_tables, {
         "others suffer, too": on(CITIES, put, "answered", 0.8, name="redis-gcra", scenario=CUT, city="London"),
         "Sydney hears all the same": on(CITIES, put, "timeout", 0.1, name="ratelimit", scenario=CUT, city="Sydney"),
         "peers stop": on(RUNS, put, "answered", 0.8, name="haproxy", scenario=CUT),
+        "the counter is strict": on(GROUPS, put, "granted_ratio", 1.0, name="counter", scenario=CUT),
+        "leases never end": on(GROUPS, put, "granted_ratio", 1.4, name=SHORT_LEASES, scenario=CUT),
     }),
     Case("D24", failures_tables, {
         "a tenth times out": on(RUNS, put, "answered", 0.9, name="redis-gcra", scenario=LOSSY),
         "the wait hides it": on(RUNS, put, "p99_ms", 330.0, name="ratelimit", scenario=LOSSY),
     }),
     Case("D25", failures_tables, {
-        "all is lost": on(RUNS, put, "lost", 1.0, name="leases", scenario=KILLED),
-        "others decide alone": on(RUNS, put, "timeout", 0.1, name="counter", scenario=KILLED),
+        "tokens are made": on(GROUPS, put, "decided_excess_share", 2.5, name="counter", scenario=KILLED, factor=2.0),
+        "survivors are rejected": on(GROUPS, put, "granted_ratio", 0.5, name=SHORT_LEASES, scenario=KILLED,
+                                     factor=0.5),
     }),
     Case("D26", failures_tables, {
         "nobody is promoted": on(SECONDS, put, "answered", 0.0, name=REPLICA, scenario=KILLED),
