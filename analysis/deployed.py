@@ -147,12 +147,14 @@ def over_contract(
 ) -> DataFrame:
     """How far a limiter went beyond what it promises itself, in units of N = c.
 
-    run_id, ``by``, contract, intended_over_share, decided_over_share; 0 where it kept its word.  By ``contract``, of
-    ``CONTRACTS``:
+    run_id, ``by``, contract, intended_over_share, decided_over_share; one of them 0 where it kept its word.  By
+    ``contract``, of ``CONTRACTS``:
 
     * bucket, and split, whose parts make one: ``excess``;
     * fixed-window: the most in a window of a period, aligned to time 0, less N;
     * sliding-window: the most in any window of a period, less N.
+
+    A verdict was given between the two instants: what is beyond by both of them is beyond; by one alone it need not be.
 
     ``contracts``: system -> contract; of others it is bucket.  Where clocks of servers do not begin their windows at
     the run's time 0, a fixed window is not theirs: see the study's option ``align``.

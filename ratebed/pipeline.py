@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from collectors.writer import is_whole
 from core.digests import digest_of, is_sealed
 from core.errors import MachineError, SpecError
 from core.records import Json
 from harness.campaign import Campaign, Finished, LocalExecutor
+from harness.code_version import id_of
 from harness.experiment import RunSpec
 from harness.run import check_all
 from paper_figs import load_figure
@@ -76,7 +78,7 @@ def make_plan(request: RunRequest) -> CampaignPlan:
         if request.extra_system and not experiment.open_to_systems:
             raise SpecError(f"{key} takes no further system", "run it with a figure that compares systems, or ad hoc")
         specs += joined(specs, request.extra_system)
-        specs, lacking[key] = with_servers(specs)
+        specs, lacking[key] = with_servers(specs, campaign.runs)
         if not specs and lacking[key]:
             skipped[key] = f"this machine lacks {'; '.join(lacking[key])}"
         elif not specs and not experiment.analytic:
@@ -88,18 +90,23 @@ def make_plan(request: RunRequest) -> CampaignPlan:
     return CampaignPlan(campaign, run_ids, skipped, settings, lacking)
 
 
-def with_servers(specs: list[RunSpec]) -> tuple[list[RunSpec], list[str]]:
-    """The specs that this machine has the servers for, and what it lacks for the others, with the way to get it.
+def with_servers(specs: list[RunSpec], runs: Path) -> tuple[list[RunSpec], list[str]]:
+    """The specs that are in ``runs`` or can be run, and what this machine lacks for the others, with the way to get it.
 
-    Whether somebody else's machines have them is seen there.
+    Whether somebody else's machines have the servers is seen there.
     """
-    here = [spec for spec in specs if _runs_here(spec)]
     lacking: dict[str, list[str]] = {}
-    for system in dict.fromkeys(spec.system for spec in here):
+    for system in dict.fromkeys(spec.system for spec in specs if _runs_here(spec)):
         wanted = {server.name: server.capability for server in servers_of(load_system(system))}
         lacking[system] = [f"{name} ({its.fix})" for name, its in wanted.items() if not its.find()]
-    missing = dict.fromkeys(what for whats in lacking.values() for what in whats)
-    return [spec for spec in specs if not (_runs_here(spec) and lacking[spec.system])], list(missing)
+    able, missing = [], dict[str, None]()
+    for spec in specs:
+        lacks = lacking.get(spec.system) if _runs_here(spec) else None
+        if lacks and not is_whole(runs / id_of(spec)):
+            missing |= dict.fromkeys(lacks)
+        else:
+            able.append(spec)
+    return able, list(missing)
 
 
 def _runs_here(spec: RunSpec) -> bool:

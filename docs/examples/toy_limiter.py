@@ -29,13 +29,13 @@ class Toy(Driver):
 
     key, summary, config = "toy", "thirty lines of Python that count", Config
     programs: ClassVar = {"python3": "apt-get install python3"}
-    contract, coordinates = "fixed-window", False
+    contract, coordinates = "split", False  # they know nothing of each other: each has an n-th of the limit
 
     def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
-        processes = []
+        share, processes = quota.count // len(cluster.nodes), []
         for node in cluster.nodes:
             port = cluster.port_of(node, self.key, PORT)
-            command = "python3", SERVER, str(port), str(quota.count), str(float(quota.period))
+            command = "python3", SERVER, str(port), str(share), str(float(quota.period))
             processes.append(Process(node, self.key, command, port, http("/"), b"200 OK"))
         return processes
 
@@ -49,7 +49,7 @@ class Toy(Driver):
         return http(f"/{quote(user, safe='', errors='surrogatepass')}")
 
     def verdict(self, answer: Any) -> bool | None:
-        return {200: True, 429: False}.get(answer.status)
+        return {(200, b""): True, (429, b""): False}.get(answer)
 
 
 DRIVER = Toy()

@@ -1,6 +1,8 @@
 """How deployed limiters were configured, word for word: what a driver gives the testbed for five nodes."""
 
 from collections.abc import Iterable
+from importlib.util import find_spec
+from pathlib import Path
 from shlex import join
 
 from core.registry import configure
@@ -8,6 +10,7 @@ from paper_figs.beyond.contenders import NODES, PRODUCTS, Regime
 from systems import SYSTEMS
 from systems.limiting.deployed import Cluster, Driver, Process, quota_of
 from systems.loader import declared, load_system
+from testbed.servers import BUILT
 
 SECRET = "SECRET"  # a new one in each run
 
@@ -41,5 +44,15 @@ def _process(process: Process, count: int) -> str:
     where = f"beside {process.node}" if count == 1 else f"beside each of {count} nodes; here {process.node}"
     parts = [f"# {process.name}, {where}", join(process.command)]
     parts += [f"{name}={value}" for name, value in sorted(process.environment.items())]
-    parts += [f"\n# {name}\n{text.rstrip()}" for name, text in process.files.items()]
+    files = {**process.files, **_built_with(process.command[0])}
+    parts += [f"\n# {name}\n{text.rstrip()}" for name, text in files.items()]
     return "\n".join(parts)
+
+
+def _built_with(program: str) -> dict[str, str]:
+    """The options that are built into a program of this checkout: name -> text."""
+    if program not in BUILT:
+        return {}
+    module = find_spec(BUILT[program].partition(":")[0])
+    assert module is not None and module.origin is not None, program
+    return {file.name: file.read_text() for file in sorted(Path(module.origin).parent.glob("*.options"))}

@@ -9,6 +9,7 @@ A request belongs to the second in which it was decided, one that was lost to th
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from analysis.spark import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
@@ -16,6 +17,7 @@ from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import contenders, grants
+from paper_figs.beyond.configurations import configurations
 from paper_figs.beyond.contenders import CONTENDERS, FAST, ORACLE, PRODUCTS, REPLICA, SHORT_LEASES, Regime
 from paper_figs.beyond.faults import Faults, crash, cut
 from paper_figs.beyond.limiter_rows import named_rows, row_points
@@ -378,4 +380,4 @@ NOTES = (
 )
 TITLE = "What clients are told when a limiter is partly gone"
 EXPERIMENT = Experiment("deployed-failures", TITLE, "ours", points, repetitions=REPETITIONS)
-FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES, partial(configurations, (REPLICA,), REGIME))

@@ -66,7 +66,7 @@ def _keep(record: str, results: "list[Result]", out: Path, adds: bool) -> None:
     from ratebed.record import read_record, write_record
     from ratebed.reporting import this_machine
 
-    here = _asked_for(results, out)
+    here = _judged_here(results, out) if adds else _asked_for(results, out)
     made = {"machine": this_machine(), "commit": commit(), "date": f"{date.today():%Y-%m-%d}"}
     write_record(Path(record), here, sections(out).values(), made, read_record(Path(record)) if adds else None)
     print(f"{record}: {counts_line(here)}")
@@ -79,6 +79,16 @@ def _compared(against: str, results: "list[Result]", out: Path) -> int:
     lines = differences(record, _asked_for(results, out, {claim["id"] for claim in record[CLAIMS]}))
     print("\n".join(lines) or f"every verdict and number is as in {against}")
     return int(any("as then" not in line for line in lines))
+
+
+def _judged_here(results: "list[Result]", out: Path) -> "list[Result]":
+    """Of claims all of whose figures are there: others are judged where they are."""
+    from analysis.verdicts import Judgement
+    from ratebed.pipeline import sections
+
+    keys = {section["key"] for section in sections(out).values() if not section["skipped"]}
+    judged = (each for each in results if each.judgement is not Judgement.NOT_RUN and each.claim.figures)
+    return [each for each in judged if keys >= {*each.claim.figures}]
 
 
 def _asked_for(results: "list[Result]", out: Path, known: Set[str] = frozenset()) -> "list[Result]":

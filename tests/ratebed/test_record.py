@@ -11,6 +11,7 @@ from core.errors import SpecError
 from paper_figs import all_claims
 from ratebed.judging import counts_line, readings_of
 from ratebed.record import differences, read_record, verdict_counts, write_record
+from ratebed.verbs.claims import _judged_here
 
 ROOT = Path(__file__).parents[2]
 DRAWN = {"scale": "quick", "seed": 7, "testbed": "virtual", "skipped": ""}
@@ -41,6 +42,19 @@ def test_claims_of_other_figures_stay_when_some_are_added(tmp_path: Path) -> Non
     assert [claim["id"] for claim in record["claims"]] == ["D2", "R4", "R5", "R10"]
     assert verdict_counts(record) == {"reproduced": 3, "contradicted": 1}
     assert record["made"] == {**MADE, "commit": "abc, def", "scale": ["quick"], "seed": ["7"], "testbed": ["virtual"]}
+
+
+def test_only_what_was_judged_here_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    keys = {"srtm-fig4": "", "srtm-fig5": "ask for it"}
+    found = {key: {"key": key, "skipped": skipped} for key, skipped in keys.items()}
+    monkeypatch.setattr("ratebed.pipeline.sections", lambda out: found)
+    both = replace(result("R5").claim, figures=("srtm-fig4", "srtm-fig5"))
+    elsewhere = replace(result("R6").claim, figures=("srtm-fig5",))
+    nowhere = replace(result("R7").claim, figures=())
+    others = [replace(result(), claim=claim) for claim in (both, elsewhere, nowhere)]
+    not_run = replace(result("R8"), judgement=Judgement.NOT_RUN)
+    here = _judged_here([result("R4"), *others, not_run], tmp_path)
+    assert [each.claim.id for each in here] == ["R4"]
 
 
 def test_what_differs_is_named_claim_by_claim(tmp_path: Path) -> None:

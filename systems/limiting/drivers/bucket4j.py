@@ -73,7 +73,7 @@ class Bucket4j(Driver):
         return deployed.http(f"/?u={quote(user, safe='', errors='surrogatepass')}&n={cost}")
 
     def verdict(self, answer: Any) -> bool | None:
-        return {200: True, 429: False}.get(answer.status)
+        return {(200, b""): True, (429, b""): False}.get(answer)
 
 
 DRIVER = Bucket4j()

@@ -72,7 +72,7 @@ class HAProxy(Driver):
         return http(f"/?u={quote(user, safe='', errors='surrogatepass')}")
 
     def verdict(self, answer: Any) -> bool | None:
-        return {200: True, 429: False}.get(answer.status)
+        return {(200, b""): True, (429, b""): False}.get(answer)
 
 
 DRIVER = HAProxy()

@@ -20,6 +20,7 @@ from systems.limiting.deployed import (
     http,
 )
 from systems.limiting.drivers import haproxy, redis_gcra
+from systems.loader import declared, load_system
 from testbed.hosts.local import LocalSite
 from testbed.hosts.mininet.site import MininetSite
 from testbed.servers.driver_check import check_driver, check_errors
@@ -28,6 +29,7 @@ from tests.live import needs
 
 pytestmark = pytest.mark.slow
 
+TOY = Path(__file__).parents[3] / "docs" / "examples" / "toy_limiter.py"
 NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
 NAMES = ["n1", "n2", "n3"]
 
@@ -62,9 +64,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        if self.path == "/survivor" and habit == "mute":
+        if self.path.startswith("/survivor") and habit == "mute":
             return self.connection.shutdown(socket.SHUT_RDWR)
-        if self.path == "/survivor" and habit == "slow":
+        if self.path.startswith("/survivor") and habit == "slow":
             host, _, number = last.partition(":")
             try:
                 socket.create_connection((host, int(number)), 3).close()
@@ -122,7 +124,7 @@ class Windows(Driver):
         return http(f"/{user}")
 
     def verdict(self, answer: Any) -> bool | None:
-        return {200: True, 429: False}.get(answer.status)
+        return {(200, b""): True, (429, b""): False}.get(answer)
 
 
 class TakesErrors(Windows):
@@ -137,6 +139,13 @@ class Raises(Windows):
 
     def verdict(self, answer: Any) -> bool | None:
         return {200: True, 429: False}[answer.status]
+
+
+class ReadsNoBody(Windows):
+    """See ``Windows``."""
+
+    def verdict(self, answer: Any) -> bool | None:
+        return {200: True, 429: False}.get(answer.status)
 
 
 class ReadsAny(Windows):
@@ -162,6 +171,7 @@ def test_a_sound_driver_passes(tmp_path: Path) -> None:
     [
         (TakesErrors(), r"verdict\(HttpAnswer\(status=100, .*\) is False"),
         (Raises(), r"verdict\(HttpAnswer\(status=100, .*\) raises KeyError\(100\)"),
+        (ReadsNoBody(), r"verdict\(HttpAnswer\(status=200, body=b'.*'\)\) is True"),
         (ReadsAny(), r"verdict\(ReplyError\('ERR'\)\) is True"),
     ],
 )
@@ -194,6 +204,23 @@ class Split(Windows):
     """See ``Windows``."""
 
     contract = "split"
+
+
+class EachForItself(Windows):
+    """See ``Windows``."""
+
+    coordinates = False
+
+
+def test_nodes_that_each_grant_the_whole_limit_are_caught(tmp_path: Path) -> None:
+    with pytest.raises(SystemFault, match="windows: its processes tell each other nothing, and its contract is fixed"):
+        check(EachForItself(), tmp_path)
+
+
+def test_the_driver_of_the_tutorial_keeps_its_word(tmp_path: Path) -> None:
+    driver = declared(load_system(str(TOY)), ":DRIVER")
+    assert isinstance(driver, Driver)
+    check(driver, tmp_path, capacity=12, rate="12")
 
 
 def test_a_share_that_is_the_whole_is_caught(tmp_path: Path) -> None:
