@@ -13,6 +13,7 @@ from tests.live import needs
 ROOT = Path(__file__).parents[2]
 GCRA = ROOT / "systems" / "limiting" / "drivers" / "redis_gcra.py"
 EXAMPLE = ROOT / "docs" / "examples" / "redis_window.py"
+TOY = ROOT / "docs" / "examples" / "toy_limiter.py"
 POINT = ("--workload", "requests", "--topology", "full-mesh", "--set", "study.duration=2s")
 LIMIT = ("--set", "system.capacity=10", "--set", "system.rate=1")
 
@@ -43,6 +44,20 @@ def test_a_limiter_of_the_tree_runs_on_a_testbed_that_only_an_option_names(tmp_p
     (row,), (told,) = json.loads(done.stdout), manifests(tmp_path)
     assert told["spec"]["testbed"] == "local" and told["fidelity"]["decided_count"] > 100
     assert told["fidelity"]["unanswered_share"] == 0 and row["validity"] == told["validity"]
+
+
+@pytest.mark.live
+@pytest.mark.slow
+def test_the_limiter_of_the_tutorial_runs_and_limits(tmp_path: Path) -> None:
+    assert (
+        len(TOY.read_text().splitlines()) <= 60 and len((TOY.parent / "toy_server.py").read_text().splitlines()) <= 30
+    )
+    hot_keys = ("--workload", "hot-keys", "--set", "workload.duration=3s", "--set", "workload.shapes=even")
+    words = ("--system", f"{TOY}:SYSTEM", *hot_keys, "--topology", "full-mesh", "--testbed", "local")
+    done = ratebed("run", *words, "--set", "study.duration=3s", "--json", "--out", str(tmp_path))
+    (row,), (told,) = json.loads(done.stdout), manifests(tmp_path)
+    assert row["system"] == "toy" and row["lost"] == 0 and told["fidelity"]["unanswered_share"] == 0, done.stderr
+    assert row["admit"] > 50 and row["reject"] > 50
 
 
 @needs("redis-gcra")

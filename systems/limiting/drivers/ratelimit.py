@@ -27,7 +27,7 @@ class Config(deployed.DeployedConfig):
 
     rate: str = "5"  # ours: 300 a minute, a period that it knows
     cache: bool = False  # LOCAL_CACHE_SIZE_IN_BYTES = 1 MiB: who is over the limit is not asked for again
-    pool: int = 10  # REDIS_POOL_SIZE: connections of each service; a request waits for one
+    pool: int = 10  # REDIS_POOL_SIZE: connections of each service, each with many requests under way
 
 
 class Ratelimit(Driver):
