@@ -52,7 +52,7 @@ reference-live: live ## renew results/claims-live.json: the claims that take rea
 	@$(bin)/ratebed run $(LIVE_FIGURES) --testbed mininet --scale small --out "$(OUT)" $(if $(SEED),--seed "$(SEED)")
 	@$(bin)/ratebed claims --record results/claims-live.json --add --out "$(OUT)" || true
 
-reference-deployed: live ## renew what it has of deployed limiters, as root, MINUTES minutes
+reference-deployed: live ## renew what it has of deployed limiters, as root, two hours
 	@$(bin)/ratebed run $(DEPLOYED_FIGURES) --testbed mininet --scale small --out "$(OUT)" $(if $(SEED),--seed "$(SEED)")
 	@$(bin)/ratebed claims --record results/claims-live.json --add --out "$(OUT)" || true
 
