@@ -43,9 +43,8 @@ NAMES = {  # in which scenarios
     "redis-gcra": (KILLED, CUT, LOSSY),
     "ratelimit": (KILLED, CUT, LOSSY),
     REPLICA: (KILLED,),
-    "bucket4j": (KILLED, CUT, LOSSY),
+    "bucket4j": (KILLED, CUT),
     "haproxy": (KILLED, CUT, LOSSY),
-    "centralised": (KILLED,),
     SHORT_LEASES: (KILLED, CUT, LOSSY),
     "counter": (KILLED, CUT, LOSSY),
 }
