@@ -34,7 +34,7 @@ from ratebed.settings import VIRTUAL, FigureSetting, other_readings, setting_of
 from systems.loader import is_file, load_system
 from testbed import load_testbed
 from testbed.brokers.model import calibration_path
-from testbed.servers.server import servers_of
+from testbed.servers.found import servers_of
 
 if TYPE_CHECKING:
     import pandas as pd

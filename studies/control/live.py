@@ -12,7 +12,7 @@ from testbed.api import Testbed
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.nodes.planes import ControlAt, Surroundings
-from testbed.servers.server import check_servers
+from testbed.servers.found import check_servers
 
 LEAD_NS = 4 * SECOND_NS  # to introduce the nodes to each other and to their brokers
 

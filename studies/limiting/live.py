@@ -29,7 +29,7 @@ from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
-from testbed.servers.server import check_servers, server_versions
+from testbed.servers.found import check_servers, server_versions
 from testbed.topologies.topology import Topology
 from testbed.trust.answers import account_of_answers, fault_windows, unanswered_rows
 from testbed.trust.fidelity import SCALE_NS

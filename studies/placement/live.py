@@ -24,7 +24,7 @@ from testbed.faults import ClockSkew, Crash, Fault, Handover, Restart
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
-from testbed.servers.server import check_servers
+from testbed.servers.found import check_servers
 from testbed.trust.observed import Findings
 
 LEAD_NS = SECOND_NS  # from the last word before the run to its time 0

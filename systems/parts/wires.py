@@ -8,6 +8,7 @@ import hiredis
 import httptools
 
 _MANY = re.compile(rb"[*$%~>!=|]\+?[0-9]{7}")  # no answer to a limiter's question is as long
+_LONGEST = 8  # bytes of that which may have come before the rest
 
 
 class HttpAnswer(NamedTuple):
@@ -62,12 +63,13 @@ class RespReader:
     is_last = False
 
     def __init__(self) -> None:
-        self._reader = hiredis.Reader()
+        self._reader, self._end = hiredis.Reader(), b""
 
     def take(self, data: bytes) -> list[Any]:
         """See ``HttpReader``."""
-        if _MANY.search(data):  # room for all of them would be made at once
+        if _MANY.search(self._end + data):  # room for all of them would be made at once
             raise ValueError("millions of elements")
+        self._end = (self._end + data)[-_LONGEST:]
         answers: list[Any] = []
         try:
             self._reader.feed(data)

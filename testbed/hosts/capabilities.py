@@ -8,13 +8,15 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from core.errors import HarnessError, MachineError
 from core.registry import lookup
+from systems.limiting.deployed import Driver
 from testbed.findings import Finding
 from testbed.golang import find_go
 from testbed.servers import BUILT, SERVERS
@@ -170,9 +172,15 @@ def capability(name: str) -> Capability:
     """One of ``CAPABILITIES``, or what a server of that name needs."""
     if name in CAPABILITIES:
         return CAPABILITIES[name]
-    from testbed.servers.server import load_server
+    server: Any = lookup("server", SERVERS, name)
+    return of_programs(name, server.programs) if isinstance(server, Driver) else server.capability
 
-    return load_server(name).capability
+
+def of_programs(what: str, programs: Mapping[str, str]) -> Capability:
+    """All of ``programs``, each with the command that brings it."""
+    missing = [name for name in programs if tool(name) is None]
+    fix = "; ".join(programs[name] for name in missing or programs)
+    return Capability(what, lambda: not missing and tool([*programs][-1]), fix)
 
 
 @cache

@@ -22,7 +22,8 @@ from testbed.hosts.site import Program, Site
 from testbed.nodes.member import node_seed
 from testbed.nodes.planes import Surroundings
 from testbed.nodes.records import NodeRecords, read_records
-from testbed.servers.server import Placing, check_servers, servers_of
+from testbed.servers.found import check_servers, servers_of
+from testbed.servers.server import Placing
 
 LOAD_S = 120.0  # many processes start at once, on few cores, and may have to compile
 _CONNECT_S = 30.0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core.errors import MachineError
 from systems.limiting.deployed import Cluster, Driver, Process, quota_of
-from testbed.hosts.capabilities import Capability, tool
+from testbed.hosts.capabilities import Capability, of_programs
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
 from testbed.servers.server import Placing, Server, ServerGroup, ServerProcess, ask_over, port_on, write_secretly
@@ -30,9 +30,8 @@ class Driven(Server):
 
     @property
     def capability(self) -> Capability:
-        """See ``Server``: all its programs, and how to get the first that is missing."""
-        wanted = next((name for name in self.programs if tool(name) is None), self.programs[-1])
-        return Capability(self.name, lambda: tool(wanted), self.driver.programs[wanted])
+        """See ``Server``."""
+        return of_programs(self.name, self.driver.programs)
 
     @property
     def versions(self) -> Mapping[str, str]:

@@ -33,8 +33,8 @@ from testbed.hosts.state import read_state
 from testbed.nodes.frames import read_request, read_verdict
 from testbed.servers import SERVERS
 from testbed.servers.driven import Driven
+from testbed.servers.found import load_server
 from testbed.servers.serf_rpc import SerfRpc
-from testbed.servers.server import load_server
 from testbed.topologies.tables import read_square, read_table
 from testbed.topologies.topology import TOPOLOGIES, load_topology
 from workloads import load as load_workload

@@ -45,6 +45,6 @@ def test_what_fails_is_shrunk_and_still_fails(monkeypatch: pytest.MonkeyPatch) -
         failed = first_failure(bug)
         assert failed is not None
         small = shrink(failed)
-        assert play(small.schedule).breaches[0].invariant == failed.breaches[0].invariant
+        assert failed.breaches[0].invariant in {breach.invariant for breach in play(small.schedule).breaches}
     assert small.schedule.size < failed.schedule.size / 2
     assert not play(small.schedule).breaches

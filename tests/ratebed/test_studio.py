@@ -9,7 +9,7 @@ from harness.campaign import Finished, work
 from ratebed import pipeline, reporting, studio
 from ratebed.options import make_request
 from ratebed.pipeline import CampaignPlan, make_plan, sections
-from testbed.servers import driven
+from testbed.hosts import capabilities
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_what_this_machine_lacks_is_left_out_by_name(
     tmp_path: Path, drawn: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = {"ratelimit", "redis-server", "nginx"}
-    monkeypatch.setattr(driven, "tool", lambda name: f"/usr/bin/{name}" if name in here else None)
+    monkeypatch.setattr(capabilities, "tool", lambda name: f"/usr/bin/{name}" if name in here else None)
     request = make_request(["deployed", "redis-wan"], False, "small", 1, 1, tmp_path, (), testbed="mininet")
     plan = make_plan(request)
     assert [what.partition(" (")[0] for what in plan.lacking["deployed"]] == ["bucket4j", "haproxy"]

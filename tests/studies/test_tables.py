@@ -26,6 +26,7 @@ FAULTS = [
     {"kind": "link-reordering", "at": "7s", "a": "n1", "b": "n2", "reordering_probability": 0.3, "hold": "20ms"},
     {"kind": "handover", "at": "8s", "host": "n3", "point": "s1"},
     {"kind": "clock-skew", "at": "9s", "node": "n1", "offset": "-5ms"},
+    {"kind": "server-crash", "at": "10s", "node": "n1"},
 ]
 
 
@@ -40,7 +41,7 @@ def test_every_fault_in_columns():
     columns = fault_rows([(fault.at_ns + 7, fault) for fault in faults])
     assert ["run_id", *columns] == TABLES["faults"].names
     rows = told(columns)
-    assert [row.pop("at_ns") for row in rows] == [n * 1_000_000_000 + 7 for n in range(1, 10)]
+    assert [row.pop("at_ns") for row in rows] == [n * 1_000_000_000 + 7 for n in range(1, 11)]
     assert rows == [
         {"kind": "crash", "target": "n1"},
         {"kind": "restart", "target": "n1", "peer": "n2"},
@@ -51,6 +52,7 @@ def test_every_fault_in_columns():
         {"kind": "link-reordering", "target": "n1", "peer": "n2", "probability": 0.3, "hold_ns": 20_000_000},
         {"kind": "handover", "target": "n3", "point": "s1"},
         {"kind": "clock-skew", "target": "n1", "offset_ns": -5_000_000},
+        {"kind": "server-crash", "target": "n1"},
     ]
     assert {row["kind"] for row in rows} == KINDS.keys(), "a kind of fault has no row here"
 

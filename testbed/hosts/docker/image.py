@@ -28,7 +28,7 @@ from core.errors import MachineError
 from testbed.brokers.brokerd.build import BINARY
 from testbed.hosts.capabilities import CHECKOUT, tool
 from testbed.servers import SERVERS
-from testbed.servers.server import load_server
+from testbed.servers.found import load_server
 
 if TYPE_CHECKING:
     from docker import DockerClient

@@ -10,7 +10,7 @@ from harness.code_version import files_of
 from studies.spec import RunSpec
 from testbed.hosts.capabilities import tool
 from testbed.servers.bucket4j import build
-from testbed.servers.server import load_server
+from testbed.servers.found import load_server
 from tests.live import needs
 
 

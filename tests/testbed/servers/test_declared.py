@@ -19,8 +19,9 @@ from testbed.hosts.capabilities import capability
 from testbed.hosts.local import LocalSite
 from testbed.servers import SERVERS, refuse_servers
 from testbed.servers.driven import Driven
+from testbed.servers.found import check_servers, load_server, servers_of
 from testbed.servers.program import ServerProgram
-from testbed.servers.server import Server, check_servers, load_server, servers_of
+from testbed.servers.server import Server
 from testbed.topologies.topology import mesh
 from tests.live import needs
 

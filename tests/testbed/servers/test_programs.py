@@ -14,8 +14,8 @@ from testbed import golang
 from testbed.golang import CHECKOUT, GoModule
 from testbed.hosts.capabilities import tool
 from testbed.servers import BUILT
+from testbed.servers.found import load_server
 from testbed.servers.ratelimit import build
-from testbed.servers.server import load_server
 from testbed.servers.versions import version_of
 from tests.live import needs
 
