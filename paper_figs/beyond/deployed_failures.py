@@ -165,7 +165,7 @@ def draw(tables: FigureTables) -> Drawing:
     inches = 13.0, 2.2 + 0.5 * max(4, len(names))
     drawing, axes = panels(2, 4, titles, inches, widths=(1, 1, 1, 1.15))
     for panel, scenario in zip(axes, SCENARIOS, strict=False):
-        _draw_outcomes(panel, runs[runs.scenario == scenario], names)
+        _draw_outcomes(panel, runs[runs.scenario == scenario], names, scenario)
     _draw_seconds(axes[3], tables["seconds"])
     for panel, factor in zip(axes[4:6], REGIME.factors, strict=True):
         row_points(panel, groups[groups.factor == factor], "granted_ratio", names, "scenario", SCENARIOS)
@@ -190,12 +190,12 @@ def draw(tables: FigureTables) -> Drawing:
     return drawing
 
 
-def _draw_outcomes(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
-    """Stacked bars, means over the repetitions; nothing where a limiter was not in the scenario."""
+def _draw_outcomes(axes: Axes, runs: Frame, names: Sequence[str], scenario: str) -> None:
+    """Stacked bars, means over the repetitions; a word where a limiter was not in the scenario, or no run is valid."""
     for row, name in enumerate(names):
         mine, begin = runs[runs.name == name], 0.0
         if mine.empty:
-            label(axes, "not tried", (2.0, row), GREY, (1, 0))
+            label(axes, "no valid run" if scenario in NAMES[name] else "not tried", (2.0, row), GREY, (1, 0))
         for outcome, look in OUTCOMES.items() if len(mine) else ():
             share = 100 * float(mine[outcome].mean())
             axes.barh(row, share, 0.7, left=begin, color=look.colour, linewidth=0)

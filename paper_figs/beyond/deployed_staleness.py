@@ -262,7 +262,7 @@ NOTES = (
     " admitted above c + r t in any interval. Who asks one store is given 10 s to answer from 500 ms there and back "
     "on. The twin of Gubernator was made from its documented rules, and was not compared with the server. Where a "
     "twin meets its server its messages take 0.4 ms longer than the links, as measured between processes; that was "
-    "chosen after a first campaign, on other seeds. Error bars: 95 % intervals over keys and repetitions."
+    "chosen after a first campaign, on one of these keys. Error bars: 95 % intervals over keys and repetitions."
 )
 TITLE = "What is granted, over how late nodes learn of each other"
 EXPERIMENT = Experiment("deployed-staleness", TITLE, "ours", points, repetitions=REPETITIONS)
