@@ -153,10 +153,10 @@ def test_a_program_that_is_not_there_is_named_with_its_fix(site: Site) -> None:
         said = error()
         assert said.what == "n1 has no limiterd" and said.fix == "apt-get install limiter"
     capability = Driven(driver).capability
-    assert capability.find() is None and (capability.what, capability.fix) == ("clocks", "apt-get install limiter")
+    assert not capability.find() and (capability.what, capability.fix) == ("clocks", "apt-get install limiter")
     assert Driven(driver).programs == ("python3", "limiterd")
     there = Driven(Clocks()).capability
-    assert there.find() is not None and there.fix == "apt-get install python3"
+    assert there.find() and there.fix == "apt-get install python3"
 
 
 def test_one_that_ends_before_it_answers_is_named(site: Site) -> None:
@@ -167,9 +167,8 @@ def test_one_that_ends_before_it_answers_is_named(site: Site) -> None:
 
 def test_one_that_ends_before_all_are_ready_is_named(site: Site) -> None:
     once = Clocks("only", command=lambda file, port: ("python3", file, str(port), "0", "1"), missing="a while")
-    with failing(site, once) as error:
-        begun_s = time.monotonic()
-        assert error().what == "only-n1 has ended (code 0)" and time.monotonic() - begun_s < 10
+    with failing(site, once) as error:  # which of them is the first to be found ended is not said
+        assert error().what in {f"only-{node} has ended (code 0)" for node in NAMES}
 
 
 def test_those_that_do_not_get_ready_say_what_is_missing(site: Site) -> None:
