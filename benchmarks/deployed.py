@@ -28,7 +28,7 @@ from core.errors import HarnessError, MachineError, SpecError
 from core.records import Options, Request
 from core.registry import configure
 from core.units import SECOND_NS
-from paper_figs.beyond.contenders import FAST, PRODUCTS, REPLICA
+from paper_figs.beyond.contenders import FAST, PRODUCTS, REPLICATED
 from systems.api import Arrival, Delivery, Event, Send, SetTimer, Start, Timer
 from systems.limiting.deployed import Driver, quota_of
 from systems.loader import declared, load_system
@@ -66,7 +66,7 @@ class Case(NamedTuple):
     nodes: int = 1
 
 
-_SINGLE = [Case(name, who.system, who.options) for name, who in PRODUCTS.items() if name != REPLICA]
+_SINGLE = [Case(name, who.system, who.options) for name, who in PRODUCTS.items() if name not in REPLICATED]
 _COPIED = [
     Case("haproxy, 2 peers", "haproxy", {}, 2),
     Case("bucket4j, 2 members", "bucket4j", {}, 2),  # each bucket, and its backup

@@ -40,6 +40,7 @@ def test_a_figure_a_family_is_drawn_judged_and_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.live
+@pytest.mark.long  # its exit code says that the run is valid: the load comes in time
 def test_a_limiter_runs_on_real_sockets(tmp_path: Path) -> None:
     words = ["run", *words_of("SMOKE_POINT"), "--testbed", "local", "--out", str(tmp_path), "--json"]
     assert json.loads(ratebed(*words))

@@ -24,7 +24,7 @@ from systems import SYSTEMS
 
 NODES = len(CITIES)
 OVERWRITE, OVERWRITE_ALL, FIXED, FIXED_CACHE = "overwrite", "overwrite, all", "fixed-window", "fixed-window, cache"
-REPLICA = "ratelimit, replica"  # the same as ratelimit until its Redis dies
+REPLICA, HASTY = REPLICATED = "ratelimit, replica", "ratelimit, hasty"  # the same as ratelimit until its Redis dies
 ORACLE = "oracle"
 
 
@@ -102,6 +102,13 @@ PRODUCTS = {
     ),
     REPLICA: Contender(
         "ratelimit-sentinel", Style("ratelimit, Sentinels", "#332288", "<", "-"), {}, "fixed-window", is_windowed=True
+    ),
+    HASTY: Contender(
+        "ratelimit-sentinel",
+        Style("the same, told to hurry", "#44AA99", ">", "-"),
+        {"down_after": "2s", "failover_timeout": "2s"},
+        "fixed-window",
+        is_windowed=True,
     ),
     "bucket4j": Contender("bucket4j", Style("Bucket4j, Hazelcast", "#882255", "p", "-")),
     "haproxy": Contender("haproxy", Style("HAProxy peers, gpc0_rate", "#E69F00", "s", "-"), {}, "sliding-window"),

@@ -10,13 +10,13 @@ from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, Scale
 from paper_figs.beyond import contenders
-from paper_figs.beyond.contenders import CONTENDERS, ORACLE, OURS, PRODUCTS, REPLICA, Regime
+from paper_figs.beyond.contenders import CONTENDERS, ORACLE, OURS, PRODUCTS, REPLICATED, Regime
 from paper_figs.beyond.wan import CITIES
 from paper_figs.figure import FigureTables
 from paper_figs.light import Data, Frame, SparkFrame
 from paper_figs.series import by_repetition, joined, samples, where
 
-NAMES = (*(name for name in PRODUCTS if name != REPLICA), *OURS)
+NAMES = (*(name for name in PRODUCTS if name not in REPLICATED), *OURS)
 SHAPES = {"even": "spread evenly", "skewed": "80 % in one city", "moving": "80 %, another city each fifth"}
 ORDER = ["name", "testbed", "repetition"]
 

@@ -21,6 +21,7 @@ class Config(ratelimit.Config):
 
     replica: str = ""  # ours: the node beside which the replica stands; "": the last
     down_after: str = "5s"  # down-after-milliseconds, as in Redis' documentation; its shipped settings say 30 s
+    failover_timeout: str = "180s"  # failover-timeout, as shipped: who is not elected tries again after twice that
 
 
 class RatelimitSentinel(ratelimit.Ratelimit):
@@ -30,14 +31,13 @@ class RatelimitSentinel(ratelimit.Ratelimit):
 
     def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
         super().check(quota, config, nodes)
-        span_ns(self.key, "down_after", config.down_after, "1ms")
+        _spans_ms(self.key, config)
         if choice(self.key, "replica", config.replica or nodes[-1], nodes) == (config.server or nodes[0]):
             raise SpecError(f"{self.key}: its replica stands where the first Redis does", "set replica to another node")
 
     def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:
-        down_after_ms = span_ns(self.key, "down_after", config.down_after, "1ms") // MILLISECOND_NS
         _, *services = super().servers(cluster, quota, config)
-        sentinels = [sentinel(cluster, node, down_after_ms) for node in cluster.nodes]
+        sentinels = [sentinel(cluster, node, *_spans_ms(self.key, config)) for node in cluster.nodes]
         told = {"REDIS_TYPE": "sentinel", "REDIS_SENTINEL_AUTH": cluster.secret}
         told["REDIS_URL"] = ",".join(["main", *(cluster.at(node, "sentinel", SENTINEL_PORT) for node in cluster.nodes)])
         return [
@@ -54,6 +54,12 @@ class RatelimitSentinel(ratelimit.Ratelimit):
             if name.endswith("/replica") and b"link_status:up" not in said and b"role:master" not in said:
                 return f"{name} does not follow"
         return super().ready(cluster, answers)
+
+
+def _spans_ms(key: str, config: Config) -> list[int]:
+    """down_after and failover_timeout."""
+    spans = {"down_after": config.down_after, "failover_timeout": config.failover_timeout}
+    return [span_ns(key, name, text, "1ms") // MILLISECOND_NS for name, text in spans.items()]
 
 
 DRIVER = RatelimitSentinel()

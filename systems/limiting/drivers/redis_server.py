@@ -24,12 +24,13 @@ def replica(cluster: Cluster, node: str) -> Process:
     return redis(cluster, node, "replica", words, resp("INFO", "replication"))
 
 
-def sentinel(cluster: Cluster, node: str, down_after_ms: int) -> Process:
+def sentinel(cluster: Cluster, node: str, down_after_ms: int, failover_timeout_ms: int) -> Process:
     """One that watches the main one, called ``main``; it says whether it knows enough of the others."""
     words = (
         f"sentinel monitor main {_first(cluster)} {len(cluster.nodes) // 2 + 1}",
         f"sentinel auth-pass main {cluster.secret}",
         f"sentinel down-after-milliseconds main {down_after_ms}",
+        f"sentinel failover-timeout main {failover_timeout_ms}",
     )
     return _server(cluster, node, "sentinel", SENTINEL_PORT, words, resp("SENTINEL", "CKQUORUM", "main"), "--sentinel")
 

@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import paramiko
@@ -126,7 +126,8 @@ class Keeping:
         """Start a program's process; also returns which of its wishes are refused.  MachineError where it cannot be."""
         number = next(self._numbers)
         process = self._processes[number] = RemoteProcess(self, number, log)
-        answer = self.ask("start", START_S, id=number, **asdict(program))
+        told = asdict(replace(program, environment=dict(program.environment)))
+        answer = self.ask("start", START_S, id=number, **told)
         process.pid = answer["pid"]
         return process, answer["refused"]
 

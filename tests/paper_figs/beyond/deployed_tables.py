@@ -4,7 +4,7 @@ import pandas as pd
 
 from paper_figs.beyond import deployed_failures as failures
 from paper_figs.beyond import deployed_staleness as staleness
-from paper_figs.beyond.contenders import FAST, REPLICA, SLOW, TWIN_OF
+from paper_figs.beyond.contenders import FAST, REPLICATED, SLOW, TWIN_OF
 from paper_figs.beyond.grants import NAMES, SHAPES
 from paper_figs.beyond.wan import CITIES, LIVE, VIRTUAL
 from tests.paper_figs.tables import Frames, repeated
@@ -155,7 +155,7 @@ def failures_tables() -> Frames:
                     "decided_excess_share": max(0.0, factor - 1) * 11 * alone,
                 })  # fmt: skip
             for since_s in range(-4, 16):
-                back = name == REPLICA and since_s > 6
+                back = name in REPLICATED and since_s > 6
                 told = whole if 0 <= since_s < 12 else _told(name, "", "")
                 if back:
                     told = {"answered": 0.8, "error": 0.2, "timeout": 0.0, "lost": 0.0}
@@ -180,7 +180,7 @@ def _granted_in(name: str, scenario: str, factor: float, alone: float) -> float:
 
 def _told(name: str, scenario: str, city: str) -> dict[str, float]:
     """Shares of the outcomes in one city."""
-    single = name in ("redis-gcra", "ratelimit", REPLICA, "centralised")
+    single = name in ("redis-gcra", "ratelimit", *REPLICATED, "centralised")
     told = {"answered": 1.0, "error": 0.0, "timeout": 0.0, "lost": 0.0}
     if (
         scenario == failures.KILLED

@@ -23,7 +23,7 @@ def test_a_majority_of_sentinels_watches_the_first_redis_and_services_ask_them()
     assert "replicaof 10.0.0.1 6379\n" in told[1].files["redis.conf"]
     watching = told[3].files["redis.conf"]
     assert "sentinel monitor main 10.0.0.1 6379 2\n" in watching
-    assert "sentinel down-after-milliseconds main 250\n" in watching
+    assert "sentinel down-after-milliseconds main 250\nsentinel failover-timeout main 180000\n" in watching
     assert told[3].command[-1] == "--sentinel" and told[5].command == ("ratelimit",)
     assert told[5].environment["REDIS_URL"] == "main,10.0.0.1:26379,10.0.0.2:26379,10.0.0.3:26379"
 
@@ -37,6 +37,8 @@ def test_a_replica_beside_the_first_redis_is_refused() -> None:
         DRIVER.check(quota, Config(replica="n9"), ["n1", "n2", "n3"])
     with pytest.raises(SpecError, match="down_after = '0s'"):
         DRIVER.check(quota, Config(down_after="0s"), ["n1", "n2", "n3"])
+    with pytest.raises(SpecError, match="failover_timeout = '1us'"):
+        DRIVER.check(quota, Config(failover_timeout="1us"), ["n1", "n2", "n3"])
 
 
 def test_it_is_not_ready_before_all_know_each_other() -> None:
