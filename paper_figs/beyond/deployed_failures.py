@@ -18,17 +18,7 @@ from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond import contenders, grants
 from paper_figs.beyond.configurations import configurations
-from paper_figs.beyond.contenders import (
-    CONTENDERS,
-    FAST,
-    HASTY,
-    ORACLE,
-    PRODUCTS,
-    REPLICA,
-    REPLICATED,
-    SHORT_LEASES,
-    Regime,
-)
+from paper_figs.beyond.contenders import CONTENDERS, FAST, HASTY, ORACLE, PRODUCTS, REPLICA, SHORT_LEASES, Regime
 from paper_figs.beyond.faults import Faults, crash, cut
 from paper_figs.beyond.limiter_rows import named_rows, row_points
 from paper_figs.beyond.wan import CITIES, LIVE, LIVE_CLAIM, REPETITIONS
@@ -399,4 +389,4 @@ NOTES = (
 )
 TITLE = "What clients are told when a limiter is partly gone"
 EXPERIMENT = Experiment("deployed-failures", TITLE, "ours", points, repetitions=REPETITIONS)
-FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES, partial(configurations, REPLICATED, REGIME))
+FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES, partial(configurations, contenders.REPLICATED, REGIME))

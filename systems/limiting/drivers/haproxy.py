@@ -1,10 +1,10 @@
 """haproxy: a load balancer a node, whose stick tables tell each other every change (HAProxy's peers).
 
-The community edition's way to limit over instances: an entry that comes from a peer *overwrites* the local one, it is
-not added to it (HAProxy's documentation, "Global Profiling Engine": summing is the paid edition's).  Rates are those of
-its sliding approximation: the current period's count and the previous one's, weighted.
+In the community edition an entry that comes from a peer *overwrites* the local one (documentation, "Global Profiling
+Engine").  Rates are those of its sliding approximation: this period's count and the previous one's, weighted.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +17,8 @@ from systems.parts.options import choice
 ADMITTED = ("gpc0,gpc0_rate", "gpc0_rate", "    http-request sc-inc-gpc0(0)\n")  # stored, fetched, done for each
 COUNTERS = {"admitted": ADMITTED, "all": ("http_req_rate", "http_req_rate", "")}
 HTTP, PEERS, STATS = 8080, 10_000, 9_999  # ports
+# Who connect to each other at once hang up a second later; with RESYNC_LOCAL and RESYNC_REMOTE both done, that is past.
+LEARNED = re.compile(rb"id=nodes disabled=0 flags=0x[0-9a-f]*[37bf]\b")
 
 
 @dataclass(frozen=True)
@@ -44,17 +46,16 @@ class HAProxy(Driver):
     def _process(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Process:
         (kept, rate, rule), ms = COUNTERS[config.counter], int(quota.period * 1000)
         kept = kept.replace("_rate", f"_rate({ms})")
-        expiry_s = max(10, -(-2 * ms // 1000))  # of an entry that nobody touches: two periods at least
+        keep_s = max(10, -(-2 * ms // 1000))  # of an entry that nobody touches: two periods at least
         operator = "ge" if config.counter == "admitted" else "gt"  # the request itself is counted before it is asked
         peers = "".join(f"  peer {each} {cluster.at(each, self.key, PEERS)}\n" for each in cluster.nodes)
         stats, port = cluster.port_of(node, self.key, STATS), cluster.port_of(node, self.key, HTTP)
         text = (
-            f"global\n  nbthread 1\n  stats socket ipv4@{LOOPBACK}:{stats} level operator\n"
-            "defaults\n  mode http\n  timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n"
-            f"  timeout http-keep-alive 60s\npeers nodes\n{peers}"
-            f"backend users\n  stick-table type string len 64 size 2m expire {expiry_s}s peers nodes store {kept}\n"
-            f"frontend limit\n  bind {LOOPBACK}:{port}\n    http-request track-sc0 url_param(u) table users\n"
-            f"    http-request return status 429 if {{ sc_{rate}(0) {operator} {quota.count} }}\n"
+            f"global\n  nbthread 1\n  stats socket ipv4@{LOOPBACK}:{stats} level operator\ndefaults\n  mode http\n"
+            "  timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n  timeout http-keep-alive 60s\n"
+            f"peers nodes\n{peers}backend users\n  stick-table type string len 64 size 2m expire {keep_s}s peers nodes "
+            f"store {kept}\nfrontend limit\n  bind {LOOPBACK}:{port}\n    http-request track-sc0 url_param(u) "
+            f"table users\n    http-request return status 429 if {{ sc_{rate}(0) {operator} {quota.count} }}\n"
             f"{rule}    http-request return status 200\n"
         )
         command = ("haproxy", "-db", "-L", node, "-f", f"{cluster.folder_of(node, self.key)}/haproxy.cfg")
@@ -64,9 +65,9 @@ class HAProxy(Driver):
         return Entry(LOOPBACK, cluster.port_of(node, self.key, HTTP), (http("/?u=ratebed:warm"),) * 4)
 
     def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
-        seen = {node: answers[f"{node}/{self.key}"].count(b"state=EST") for node in cluster.nodes}
-        alone, others = min(seen, key=lambda node: seen[node]), len(seen) - 1
-        return f"{alone} is connected to {seen[alone]} of {others} peers" if seen[alone] < others else ""
+        met = {name: said.count(b"state=EST") if LEARNED.search(said) else 0 for name, said in answers.items()}
+        alone, others = min(met, key=lambda name: met[name]), len(met) - 1
+        return f"{alone} has met {met[alone]} of {others} peers for good" if met[alone] < others else ""
 
     def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
         return http(f"/?u={quote(user, safe='', errors='surrogatepass')}")

@@ -52,18 +52,22 @@ def test_a_period_is_so_many_milliseconds_or_refused_with_the_nearest(count: int
 
 
 def test_all_are_connected_to_all_before_it_is_ready() -> None:
-    state = b"0x1: [0] id=nodes\n  peer n1 state=EST\n  peer n2 state=NONE\n  peer n3 state=EST\n\n"
+    peers = b"  peer n1 state=EST\n  peer n2 state=NONE\n  peer n3 state=EST\n\n"
+    state = b"0x1: [0] id=nodes disabled=0 flags=0x68b3 resync_timeout=4s\n" + peers
     answers = {f"{name}/haproxy": state for name in ("n1", "n2", "n3")}
     assert DRIVER.ready(on_paper(), answers) == ""
     lonely = answers | {"n2/haproxy": state.replace(b"n3 state=EST", b"n3 state=CONN")}
-    assert DRIVER.ready(on_paper(), lonely) == "n2 is connected to 1 of 2 peers"
-    assert DRIVER.ready(on_paper(), lonely | {"n3/haproxy": b""}) == "n3 is connected to 0 of 2 peers"
+    assert DRIVER.ready(on_paper(), lonely) == "n2/haproxy has met 1 of 2 peers for good"
+    assert DRIVER.ready(on_paper(), lonely | {"n3/haproxy": b""}) == "n3/haproxy has met 0 of 2 peers for good"
+    learning = answers | {"n3/haproxy": state.replace(b"0x68b3", b"0x6891")}
+    assert DRIVER.ready(on_paper(), learning) == "n3/haproxy has met 0 of 2 peers for good"
     assert DRIVER.ready(on_paper("n1"), {"n1/haproxy": b""}) == "", "who is alone has nobody to meet"
 
 
-@given(st.integers(100, 599), st.binary(max_size=9))
+@given(st.sampled_from((200, 429)) | st.integers(100, 599), st.just(b"") | st.binary(max_size=9))
 def test_what_is_no_verdict_is_none(status: int, body: bytes) -> None:
-    assert DRIVER.verdict(HttpAnswer(status, body)) == {200: True, 429: False}.get(status)
+    known = {200: True, 429: False} if not body else {}
+    assert DRIVER.verdict(HttpAnswer(status, body)) == known.get(status)
 
 
 @given(st.text())
