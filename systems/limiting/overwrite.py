@@ -18,6 +18,9 @@ The twin of HAProxy's stick tables with peers (its community edition, which does
 * Instants are whole milliseconds, and periods begin at even ones, rounded down (the lowest bit is a lock).  At each hop
   the way makes a period as much younger as it takes, and the rounding makes it older: 100 requests a second are many
   hops.
+* Every node's milliseconds begin at instants of their own.  So they do on machines that know nothing of each other, and
+  on one machine as soon as a process had to wait 100 ms for a core: HAProxy takes that for a clock that was set, and
+  leaves it out (clock.c).  Rounding alone then makes a period older by about half a millisecond a hop.
 
 So a node that hears nothing of a user admits less than c + 1 + r t of it in any span t, but together there is no bound:
 counts that cross are lost.  Nobody is rejected whose tokens are at most c with all that were counted before.
@@ -59,6 +62,7 @@ from systems.parts.options import choice, span_ns
 COUNTERS = ("admitted", "all")
 SHORTEST_EXPIRE_MS = 10_000  # by default
 ENTRY_BYTES = 32 + 3 * 8 + 8  # model of A18: a user key; the period's beginning, two counts; when it was touched
+GOLDEN = 0.618034  # the golden ratio's fraction: its multiples' fractions lie apart
 _SWEEP_COUNT = 1_024  # entries, before old ones are forgotten
 
 
@@ -125,18 +129,24 @@ def even(at_ms: int) -> int:
     return at_ms & ~1
 
 
+def phase_of(number: int) -> int:
+    """By how much a node's even milliseconds begin earlier than the first one's, ns: any few are spread over 2 ms."""
+    return round(number * GOLDEN % 1 * 2 * MILLISECOND_NS)
+
+
 class TableNode:
     """One HAProxy: decides by its own table, and tells all its peers."""
 
-    def __init__(self, node_id: str, peers: list[str], capacity: int, period_ms: int, expire_ms: int, counts_all: bool):
-        self.node_id, self.peers, self.capacity, self.counts_all = node_id, peers, capacity, counts_all
+    def __init__(self, node_id: str, names: list[str], capacity: int, period_ms: int, expire_ms: int, counts_all: bool):
+        self.node_id, self.capacity, self.counts_all = node_id, capacity, counts_all
+        self.peers, self.phase_ns = [name for name in names if name != node_id], phase_of(names.index(node_id))
         self.period_ms, self.expire_ms = period_ms, expire_ms
         self.table: dict[str, PeriodCounter] = {}
         self._sweep_at = _SWEEP_COUNT
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
-        now_ms = now_ns // MILLISECOND_NS
+        now_ms = (now_ns + self.phase_ns) // MILLISECOND_NS
         match event:
             case Arrival(request):
                 entry = self._entry(request.user, now_ms)
@@ -223,8 +233,7 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     period_ms = period_of(config.capacity, config.rate)
     counts_all = choice("overwrite", "counter", config.counter, COUNTERS) == "all"
     expire_ms = expire_of(config, period_ms)
-    peers = {name: [other for other in names if other != name] for name in names}
-    return {name: TableNode(name, peers[name], config.capacity, period_ms, expire_ms, counts_all) for name in names}
+    return {name: TableNode(name, names, config.capacity, period_ms, expire_ms, counts_all) for name in names}
 
 
 # --- what holds ------------------------------------------------------------------------------------
@@ -288,7 +297,7 @@ def _by_its_table(history: RunHistory) -> Violation | None:
     period_ms = period_of(capacity, config.rate)
     expire_ms, tables = expire_of(config, period_ms), dict[str, dict[str, Known]]()
     for step in history.steps:
-        now_ms = step.at_ns // MILLISECOND_NS
+        now_ms = (step.at_ns + phase_of(history.names.index(step.node))) // MILLISECOND_NS
         table = tables.setdefault(step.node, {})
         match step.event:
             case Start(snapshot):
