@@ -14,7 +14,7 @@ from testbed.nodes.planes import ServerAt
 from testbed.servers.server import Placing, Server, ServerGroup, ServerProcess, ask_over, port_on, write_secretly
 from testbed.servers.versions import version_of
 
-START_S = 60.0  # five virtual machines of Java start at once, on few cores; HAProxys take 30 s until all have met for good
+START_S = 60.0  # five virtual machines of Java start at once, on few cores; HAProxys take 30 s to meet for good
 
 
 class Driven(Server):
