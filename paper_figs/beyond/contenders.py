@@ -105,7 +105,7 @@ PRODUCTS = {
     ),
     HASTY: Contender(
         "ratelimit-sentinel",
-        Style("the same, told to hurry", "#44AA99", ">", "-"),
+        Style("Sentinels told to hurry", "#44AA99", ">", "-"),
         {"down_after": "2s", "failover_timeout": "2s"},
         "fixed-window",
         is_windowed=True,
