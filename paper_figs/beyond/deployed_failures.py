@@ -64,11 +64,12 @@ def faults_of(scenario: str, name: str, duration_s: float) -> Faults:
     """What goes wrong for one contender, in a run of that length.
 
     Of a deployed limiter the servers die, and its callers go on; ours is one process with its caller.  Whoever is cut
-    off stays so: healed, TCP waits for seconds before it tries again, which is no fault that was declared.
+    off stays so but for the last second: healed before, TCP waits for seconds until it tries again, which is no fault
+    that was declared; not healed at all, our nodes never have told each other everything.
     """
     from_s, until_s = round(FROM_SHARE * duration_s), round(UNTIL_SHARE * duration_s)
     if scenario == CUT:
-        return cut([f"n{CITIES.index(SYDNEY) + 1}"], from_s)
+        return cut([f"n{CITIES.index(SYDNEY) + 1}"], from_s, round(duration_s) - 1)
     if scenario == LOSSY:
         every = {"kind": "link-loss", "a": "*", "b": "*"}
         begins = {**every, "at": f"{from_s}s", "loss_probability": LOSS}
