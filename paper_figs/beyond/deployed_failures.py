@@ -63,13 +63,13 @@ BACK_S, PROMOTED = 4, 0.7  # a promoted replica answers that share at an end: Ne
 def faults_of(scenario: str, name: str, duration_s: float) -> Faults:
     """What goes wrong for one contender, in a run of that length.
 
-    Of a deployed limiter the servers die, and its callers go on; ours is one process with its caller.  Whoever is cut
-    off stays so but for the last second: healed before, TCP waits for seconds until it tries again, which is no fault
-    that was declared; not healed at all, our nodes never have told each other everything.
+    Of a deployed limiter the servers die, and its callers go on; ours is one process with its caller.  Servers
+    that are cut off stay so: healed, TCP waits for seconds before it tries again, which is no fault that was declared.
+    Ours are joined again, for a run ends when they have told each other everything.
     """
     from_s, until_s = round(FROM_SHARE * duration_s), round(UNTIL_SHARE * duration_s)
     if scenario == CUT:
-        return cut([f"n{CITIES.index(SYDNEY) + 1}"], from_s, round(duration_s) - 1)
+        return cut([f"n{CITIES.index(SYDNEY) + 1}"], from_s, None if name in PRODUCTS else round(duration_s) - 1)
     if scenario == LOSSY:
         every = {"kind": "link-loss", "a": "*", "b": "*"}
         begins = {**every, "at": f"{from_s}s", "loss_probability": LOSS}

@@ -16,10 +16,10 @@ def crash(node: str, from_s: int, until_s: int | None = None, **restart: str) ->
     return [down, {"kind": "restart", "at": f"{until_s}s", "node": node, **restart}] if until_s else [down]
 
 
-def cut(side: list[str], from_s: int, until_s: int) -> Faults:
-    """The nodes of ``side`` are cut off from all others."""
-    changes = (("partition", from_s), ("heal", until_s))
-    return [{"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in changes]
+def cut(side: list[str], from_s: int, until_s: int | None = None) -> Faults:
+    """The nodes of ``side`` are cut off from all others, for good or to be joined to them again."""
+    changes = {"partition": from_s, **({"heal": until_s} if until_s else {})}
+    return [{"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in changes.items()]
 
 
 def scenario_of(text: str, scenarios: Mapping[str, Faults]) -> str:

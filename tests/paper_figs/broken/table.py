@@ -212,7 +212,7 @@ NOT_COMPARED = {
     "R19 R24 R25 E3 E12 W1 W2 W3 W4 W5 W6": "real processes: a live testbed",
     "D1 D2 D3 D4 D5 D6 D7 D8 D9": "deployed limiters: a live testbed",
     "D10 D11 D12 D13": "real servers beside their twins; another in their place: ``test_deployed_staleness``",
-    "D20 D21 D22 D23 D24 D25 D26": "deployed limiters under faults: a live testbed",
+    "D20 D21 D22 D23 D24 D25 D26 D27": "deployed limiters under faults: a live testbed",
     "S1 S2 S11 S12 S18 S20": "the law itself, against its own formula",
     "S3 S15 S16 S17": "a formula against another",
     "E1": "the error of the model's estimates, below a bound",
