@@ -386,7 +386,7 @@ NOTES = (
     "elected they try again after 6 minutes, as shipped. Those told to hurry: after 2 s, and 4 s; they, and D27, came "
     "after the others had been seen. Granted: admitted over what one token bucket without delay and without fault "
     "admits of the same requests; excess: the most admitted above c + r t. Error bars: 95 % intervals over the "
-    "repetitions; bars and lines are means."
+    "repetitions; bars and lines are means. Of ours Sydney is joined again a second before the end."
 )
 TITLE = "What clients are told when a limiter is partly gone"
 EXPERIMENT = Experiment("deployed-failures", TITLE, "ours", points, repetitions=REPETITIONS)
