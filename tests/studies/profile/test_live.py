@@ -22,6 +22,7 @@ from studies.profile.live import run
 from testbed import load_testbed
 from testbed.hosts.groups import confined, hierarchies
 from testbed.hosts.local import LocalSite
+from testbed.hosts.state import RunState
 from testbed.topologies.topology import full_mesh
 from tests.live import needs
 
@@ -49,6 +50,7 @@ def profiled(one: RunSpec, core_share: float = 1.0) -> Profiled:
     asked = ProfileRequest(point.topology, point.schedule, length_ns, SECOND_NS, one.seed, 20_000_000, core_share)
     with point.testbed.site(point.topology, one.seed) as site:
         found = run(site, asked)
+    assert not groups(site.state)
     return found
 
 
@@ -80,9 +82,7 @@ def test_every_consumer_gets_every_message() -> None:
 @needs("brokerd", *NETWORK)
 @pytest.mark.slow
 def test_in_namespaces_with_a_share_of_a_core_that_goes_with_the_run() -> None:
-    before = groups()
     check(profiled(spec(testbed="mininet"), core_share=0.5))
-    assert groups() == before
 
 
 @needs("brokerd")
@@ -96,9 +96,9 @@ def test_tables_of_a_run(tmp_path: Path) -> None:
     assert list(spans.index) == ["broker1", "clients"] and spans.span_cpu_ns.notna().all()
 
 
-def groups() -> list[Path]:
-    """Control groups of ours."""
-    return sorted({path for root, _ in hierarchies().values() for path in root.glob("ratebed-*")})
+def groups(state: RunState) -> set[Path]:
+    """Control groups of that run; others make theirs at the same time."""
+    return {path for root, _ in hierarchies().values() for path in root.glob(f"ratebed-{state.tag}-*")}
 
 
 @needs("root", "linux")
@@ -110,16 +110,15 @@ def test_a_confined_process_has_its_share(tmp_path: Path) -> None:
     os.sched_setaffinity(spinner.pid, core)
     try:
         with LocalSite(full_mesh(2, "0ms"), tmp_path / "run", tmp_path) as site:
-            before = groups()
             with confined(site.state, spinner.pid, 0.25):
-                assert len(groups()) == len(before) + 1 and os.sched_getaffinity(spinner.pid) == core
+                assert len(groups(site.state)) == 1 and os.sched_getaffinity(spinner.pid) == core
                 began_s, had_ns = time.monotonic(), procfs.process_counters(spinner.pid)["cpu_ns"]
                 time.sleep(1.5)
                 used = procfs.process_counters(spinner.pid)["cpu_ns"] - had_ns
                 assert 0 < used / SECOND_NS / (time.monotonic() - began_s) < 0.35
-            assert groups() == before and spinner.poll() is None and os.sched_getaffinity(spinner.pid) == core
+            assert not groups(site.state) and spinner.poll() is None and os.sched_getaffinity(spinner.pid) == core
             with confined(site.state, spinner.pid, 1.0):
-                assert groups() == before
+                assert not groups(site.state)
     finally:
         spinner.kill()
         spinner.wait()
@@ -129,14 +128,13 @@ def test_a_confined_process_has_its_share(tmp_path: Path) -> None:
 def test_a_share_for_nobody_is_an_error_and_leaves_nothing(tmp_path: Path) -> None:
     gone = subprocess.Popen(["true"])
     gone.wait()
-    before = groups()
     with (
         LocalSite(full_mesh(2, "0ms"), tmp_path / "run", tmp_path) as site,
         pytest.raises(MachineError, match="core_share=1"),
         confined(site.state, gone.pid, 0.5),
     ):
         pass
-    assert groups() == before
+    assert not groups(site.state)
 
 
 @pytest.mark.parametrize(
