@@ -1,6 +1,6 @@
 """The data planes of the placement family on real brokers: of a broker's node, of a client's, and of others none."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,13 +13,13 @@ from core.units import SECOND_NS
 from studies.placement.script import Deed, Script, client_file, events_file, read_script
 from systems.placement.messages import Attach, Detach, Follow, Unfollow
 from testbed.brokers.clients import Consumer, Producer, Spares
-from testbed.brokers.plane import NoPlane, Report, Subscriptions, TopicPlane
+from testbed.brokers.plane import NoPlane, Subscriptions, TopicPlane
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import ControlAt, Plane, Surroundings
+from testbed.nodes.planes import ControlAt, Count, Plane, Report, Surroundings
 from testbed.trust.accounts import Got, Sent
 
 
-def placement_plane(loop: Loop, around: Surroundings, report: Report, count_sent: Callable[[bytes], None]) -> Plane:
+def placement_plane(loop: Loop, around: Surroundings, report: Report, count_sent: Count) -> Plane:
     """See ``testbed.nodes.planes``."""
     path, name = Path(around.script), around.node
     script, folder = read_script(path), path.parent

@@ -15,6 +15,7 @@ from core.defaults import CAPACITY, RATE
 from systems.api import (
     Actuate,
     Arrival,
+    Decide,
     Effect,
     Event,
     Node,
@@ -60,10 +61,9 @@ def quota_of(config: DeployedConfig) -> Quota:
 class Cluster:
     """Where a deployed limiter is to stand.
 
-    ``addresses``: node -> its host's on the network between the hosts; ``main``: the node beside which single servers
-    stand; ``secret``: the run's, of letters and digits.  ``port_of(node, name, usual)``: the usual port, or where hosts
-    share an address a free one, the same whenever it is asked for; ``folder_of(node, name)``: where the files of that
-    process are, as its host calls it.
+    ``addresses``: node -> its host's among the hosts; ``main``: the node beside which single servers stand;
+    ``secret``: the run's, of letters and digits.  ``port_of(node, name, usual)``: the usual port, or where hosts share
+    an address a free one, always the same; ``folder_of(node, name)``: where that process' files are, for its host.
     """
 
     addresses: Mapping[str, str]
@@ -86,8 +86,7 @@ class Process(NamedTuple):
     """One process of a deployed limiter.
 
     ``command``: the program, as on the PATH, and its words.  ``files``: name -> text, in the process' folder.
-    ``port``: where it answers ``question`` over its own host's loopback, so that ``Driver.ready`` can say whether it is
-    ready; an answer is all that has come when ``until`` is in it.
+    ``port``: where it answers ``question`` over its host's loopback, for ``Driver.ready``; it ends with ``until``.
     """
 
     node: str
@@ -157,7 +156,7 @@ class Driver(ABC):
 
 
 class Ask(NamedTuple):
-    """A command: ask the limiter this."""
+    """A command: ask the limiter this; b"" where nobody waits for the answer any more."""
 
     request_id: int
     content: bytes
@@ -189,7 +188,8 @@ class _Node:
                 decides = self.questions.refused(request_id)
                 return [*decides, Sample("error_answer_count", 1.0)] if decides else []
             case Timer(name, _) if name == TIMER:
-                return self.questions.rung(now_ns)
+                effects = self.questions.rung(now_ns)
+                return effects + [Actuate(Ask(late.request_id, b"")) for late in effects if isinstance(late, Decide)]
             case Start(_):
                 return []
         raise UnexpectedEvent(self.node_id, event)

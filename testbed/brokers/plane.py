@@ -5,7 +5,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
@@ -20,7 +20,7 @@ from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
 from testbed.brokers.machine import BrokerMachine, Spent, used
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import ControlAt, Plane, ServerAt, Surroundings
+from testbed.nodes.planes import ControlAt, Count, Plane, Report, ServerAt, Surroundings
 from testbed.servers.zookeeper import kazoo_client
 
 CONNECT_S = 5.0
@@ -31,8 +31,6 @@ DRAIN_NS = 5 * SECOND_NS  # ours: a topic whose subscribers do not take what is 
 SUBSCRIPTIONS = "/ratebed-subscriptions"  # beside what the store's node keeps, which is wiped when that begins
 _BETWEEN = ":"  # topic and channel: in no name of NSQ's
 ZOOKEEPER_S = 15.0
-
-Report = Callable[[object], None]  # takes what the node is to hear
 
 
 class NoPlane(Plane):
@@ -113,9 +111,7 @@ class BucketPlane(BrokerPlane):
         yield topic_report(self._topic, client.report()[self._topic])
 
 
-def bucket_plane(
-    loop: Loop, around: Surroundings, report: Report, count_sent: Callable[[bytes], None]
-) -> BucketPlane | NoPlane:
+def bucket_plane(loop: Loop, around: Surroundings, report: Report, count_sent: Count) -> BucketPlane | NoPlane:
     """See ``testbed.nodes.planes``."""
     control = around.brokers.get(around.node)
     if control is None:

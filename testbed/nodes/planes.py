@@ -14,6 +14,9 @@ from systems.api import Node, System
 from systems.loader import declared
 from testbed.hosts.loop import Clock, Loop
 
+Report = Callable[[object], None]  # takes what the node is to hear
+Count = Callable[[bytes], None]  # takes what is sent
+
 
 class ServerAt(msgspec.Struct, frozen=True):
     """Where nodes reach a server program; ``secret``: the run's; ``begun_s``: when it was first started, Unix time.
@@ -75,8 +78,8 @@ def plane_of(
     system: System,
     loop: Loop,
     around: Surroundings,
-    report: Callable[[object], None],
-    count_sent: Callable[[bytes], None],
+    report: Report,
+    count_sent: Count,
 ) -> Plane | None:
     """The plane that the system declares, made; None where it declares none."""
     if not system.plane:

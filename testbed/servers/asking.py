@@ -1,7 +1,4 @@
-"""A node's questions to a deployed limiter, over connections that stay.
-
-See ``testbed.nodes.planes`` and ``systems.limiting.deployed``: what is asked, and what an answer means, is the node's.
-"""
+"""A node's questions to a deployed limiter, over connections that stay; what they mean is the node's."""
 
 import time
 from collections import deque
@@ -13,13 +10,10 @@ from core.errors import MachineError
 from systems.limiting.deployed import Answered, Ask
 from systems.parts.wires import HttpReader, RespReader
 from testbed.hosts.loop import Loop
-from testbed.nodes.planes import Plane, ServerAt, Surroundings
+from testbed.nodes.planes import Count, Plane, Report, ServerAt, Surroundings
 from testbed.nodes.sockets import LoopSocket, reason
 from testbed.servers.wire_plane import REDIAL_NS
 
-Reader = type[HttpReader | RespReader]
-Report = Callable[[object], None]
-Count = Callable[[bytes], None]
 MOST_CONNECTIONS = 256  # ours: of one node, by HTTP; what is asked beyond that waits its turn
 
 
@@ -50,10 +44,11 @@ class _Link(LoopSocket):
 class AskingPlane(Plane):
     """By HTTP, over as many connections as questions are under way, and as greetings are said before the run.
 
+    A question that nobody waits for is not sent any more; if it is under way its connection ends, as clients do it.
     With at ``most`` one connection, all are under way there, and whenever it is made it begins with the greetings.
     """
 
-    def __init__(self, reader: Reader, most: int, loop: Loop, around: Surroundings, report: Report, count_sent: Count):
+    def __init__(self, reader: type, most: int, loop: Loop, around: Surroundings, report: Report, count_sent: Count):
         self._reader, self._most, self._loop, self._report, self._count_sent = reader, most, loop, report, count_sent
         (self._at,) = around.servers.values()  # the only server that the node is told of
         self._links, self._waiting = list[_Link](), deque[Ask]()
@@ -68,18 +63,28 @@ class AskingPlane(Plane):
         return not self._to_greet
 
     def actuate(self, command: Any) -> None:
-        """Ask, or wait for one's turn."""
-        self._count_sent(command.content)
-        self._put(command)
+        """Ask, or wait for one's turn; or wait no more."""
+        if command.content:
+            self._count_sent(command.content)
+            self._ask(command)
+        elif self._most > 1:
+            self._waiting = deque(each for each in self._waiting if each.request_id != command.request_id)
+            for link in [each for each in self._links if command.request_id in (of.request_id for of in each.asked)]:
+                link.close()
+                self._links.remove(link)
+            self._ask()
 
-    def _put(self, question: Ask) -> None:
-        link = next((each for each in self._links if self._most == 1 or not each.asked), None)
-        if link is not None:
-            link.ask(question)
-        elif len(self._links) < self._most:
-            self._dial([*self._first, question])
-        else:
-            self._waiting.append(question)
+    def _ask(self, *questions: Ask) -> None:
+        """These, and before them those that wait, as far as there are connections."""
+        self._waiting.extend(questions)
+        while self._waiting:
+            link = next((each for each in self._links if self._most == 1 or not each.asked), None)
+            if link is not None:
+                link.ask(self._waiting.popleft())
+            elif len(self._links) < self._most:
+                self._dial(dict.fromkeys([*self._first, self._waiting.popleft()]))
+            else:
+                break
 
     def _dial(self, questions: Iterable[Ask]) -> None:
         link = _Link(self._loop, self._at, self._reader(), self._told)
@@ -97,8 +102,7 @@ class AskingPlane(Plane):
                 self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._greet, question)
 
     def _told(self, question: Ask, answer: Any) -> None:
-        if self._waiting:
-            self._put(self._waiting.popleft())
+        self._ask()
         if question.request_id >= 0:
             self._report(Answered(question.request_id, answer))
         elif isinstance(answer, Exception):
@@ -107,10 +111,8 @@ class AskingPlane(Plane):
             self._to_greet.discard(question.request_id)
 
     def _greet(self, greeting: Ask) -> None:
-        if not self._first:
-            self._put(greeting)
-        elif not self._links:
-            self._dial(self._first)
+        if not (self._first and self._links):
+            self._ask(greeting)
 
 
 http_plane = partial(AskingPlane, HttpReader, MOST_CONNECTIONS)

@@ -52,8 +52,7 @@ class _Processes(ServerGroup):
         addresses = {node: site.address(node) for node in placing.nodes}
         self._cluster = Cluster(addresses, placing.main, placing.secret, self._port, self._folder)
         self._config, self._quota = placing.config, quota_of(placing.config)
-        told = driver.servers(self._cluster, self._quota, self._config)
-        self._running = [(process, self._made(process)) for process in told]
+        self._running = [(each, self._made(each)) for each in driver.servers(self._cluster, self._quota, self._config)]
 
     @property
     def processes(self) -> list[tuple[str, ServerProcess]]:

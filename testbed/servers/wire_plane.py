@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from core.units import MILLISECOND_NS
 from testbed.hosts.loop import Loop
-from testbed.nodes.planes import Plane, ServerAt
+from testbed.nodes.planes import Count, Plane, Report, ServerAt
 from testbed.nodes.sockets import LoopSocket
 
 REDIAL_NS = 10 * MILLISECOND_NS  # ours: a server that is back is asked again within one time-out, by far
@@ -47,8 +47,8 @@ class WirePlane(Plane):
         loop: Loop,
         at: ServerAt,
         make_wire: Callable[[], Wire],
-        report: Callable[[object], None],
-        count_sent: Callable[[bytes], None],
+        report: Report,
+        count_sent: Count,
     ):
         self._loop, self._at, self._make_wire = loop, at, make_wire
         self._report, self._count_sent = report, count_sent

@@ -96,7 +96,8 @@ def test_no_answer_is_a_decision_alone_which_is_counted(on_failure: str, alone: 
     for number in range(3):
         node.handle(Arrival(Request(number, "u", 0)), 0)
     assert node.handle(Report(Answered(1, answer)), 5 * MS) == [Decide(1, alone, unanswered=True), UNANSWERED]
-    assert node.handle(Timer("timeout", 100 * MS), 100 * MS) == [Decide(0, alone, True), Decide(2, alone, True)]
+    late = node.handle(Timer("timeout", 100 * MS), 100 * MS)
+    assert late == [Decide(0, alone, True), Decide(2, alone, True), Actuate(Ask(0, b"")), Actuate(Ask(2, b""))]
     late = [effect for number in range(3) for effect in node.handle(Report(Answered(number, answer)), 101 * MS)]
     assert late == [], "who has decided is not told again, and counts nothing twice"
     assert node.handle(Report(Answered(0, YES)), 102 * MS) == [] and node.idle()

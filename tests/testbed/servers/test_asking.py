@@ -108,6 +108,10 @@ class Node:
         for number in numbers:
             self.plane.actuate(Ask(number, http(f"/{number}")))
 
+    def give_up(self, *numbers: int) -> None:
+        for number in numbers:
+            self.plane.actuate(Ask(number, b""))
+
     def until(self, condition: Callable[[], bool], seconds: float = 10) -> None:
         until_s = time.monotonic() + seconds
 
@@ -170,6 +174,23 @@ def test_questions_beyond_the_most_connections_wait_their_turn() -> None:
         order = [question for _, question in web.heard]
         assert {*order[:3]} == {"/0", "/1", "/2"} and sorted(order[3:], key=len) != [] and len(order) == 12
     assert http_plane.args == (HttpReader, 256)
+
+
+def test_what_nobody_waits_for_is_not_sent_and_ends_the_connection_on_which_it_is_under_way() -> None:
+    gate = Gate()
+    with peer(lambda question: gate(question) if question in ("/0", "/1") else [OK]) as web:
+        node = Node(partial(AskingPlane, HttpReader, 2), web.port)
+        node.ask(0, 1, 2, 3, 4)
+        node.until(lambda: len(web.heard) == 2)
+        node.give_up(2, 0)  # one that waits, one that is under way
+        assert node.answers(3, 4) == [YES] * 2, "one connection is theirs"
+        gate.opened.set()
+        assert node.answers(1) == [YES]
+        node.give_up(1, 3, 77)  # answered, or never asked
+        node.ask(5)
+        assert node.answers(5) == [YES] and len(web.connections) == 3
+        assert sorted(question for _, question in web.heard) == ["/0", "/1", "/3", "/4", "/5"]
+    assert node.said.keys() == {1, 3, 4, 5} and len(node.sent) == 6
 
 
 CHUNKED = b"HTTP/1.1 429 No\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nnot\r\n4\r\n now\r\n0\r\n\r\n"
@@ -318,6 +339,21 @@ HELLO = [resp("AUTH", "word"), resp("LOAD")]
 def redis(question: str) -> list[bytes]:
     """A number is told back, after a while."""
     return [b"+OK\r\n" if question in ("AUTH word", "LOAD") else b":%d\r\n" % int(question)]
+
+
+def test_one_connection_for_all_survives_who_waits_no_more() -> None:
+    gate = Gate()
+
+    def slow(question: str) -> list[bytes]:
+        return redis(question) if question == "2" or gate(question) else []
+
+    with peer(slow, words=RedisWords) as server:
+        node = Node(resp_plane, server.port)
+        for number in (1, 2):
+            node.plane.actuate(Ask(number, resp(number)))
+        node.give_up(1)
+        gate.opened.set()
+        assert node.answers(1, 2) == [1, 2] and len(server.connections) == 1
 
 
 def test_many_questions_are_under_way_over_one_connection_which_begins_with_the_greetings() -> None:
