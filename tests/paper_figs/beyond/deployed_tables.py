@@ -123,6 +123,9 @@ def staleness_tables(noise: float = 0.01) -> Frames:
                 trip = staleness.round_trip_s(place, server in staleness.IN_STORE)
                 points.append((server, LIVE, place, staleness.MET, trip, factor, twin))
                 points.append((twin, VIRTUAL, place, staleness.MET, trip, factor, twin))
+                if server in staleness.CHAOTIC and place == staleness.WAN_PLACE:
+                    points.append((server, LIVE, place, staleness.MET_LONG, trip, factor, twin))
+                    points.append((twin, VIRTUAL, place, staleness.MET_LONG, trip, factor, twin))
     rows = []
     for name, testbed, place, sweep, x, factor, like in points:
         granted, excess = at(like, x, factor)
