@@ -77,6 +77,11 @@ def faults_of(scenario: str, name: str, duration_s: float) -> Faults:
     return [{"kind": "server-crash", "at": f"{from_s}s", "node": "n1"}] if name in PRODUCTS else crash("n1", from_s)
 
 
+def since_s(share: float) -> int:
+    """How long after the fault began that share of a run is over, in s."""
+    return round((share - FROM_SHARE) * duration_ns(REGIME.duration) / SECOND_NS)
+
+
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Each contender in its scenarios, emulated, and the oracle, whom no fault reaches."""
     specs = [contenders.oracle(REGIME, scale)]
@@ -209,7 +214,10 @@ def _draw_outcomes(axes: Axes, runs: Frame, names: Sequence[str], scenario: str)
 
 def _draw_seconds(axes: Axes, seconds: Frame) -> None:
     """Means over the repetitions, of those in ``SHOWN``."""
-    killed = seconds[(seconds.scenario == KILLED) & (seconds.since_s >= -2)]
+    during = (seconds.since_s >= -2) & (
+        seconds.since_s < since_s(1.0)
+    )  # what is decided after the load is no second of it
+    killed = seconds[(seconds.scenario == KILLED) & during]
     looks = {name: CONTENDERS[name].look._replace(marker="") for name in SHOWN}
     for name, look in looks.items():
         line = killed[killed.name == name].groupby("since_s").answered.mean()
@@ -329,8 +337,7 @@ def measure_d27(tables: Tables) -> Evidence:
 def _late(tables: Tables, name: str, until_share: float) -> list[float]:
     """The share of answers in the ``BACK_S`` before that share of a run, New York's processes killed."""
     seconds = tables["deployed-failures/seconds"]
-    until_s = round((until_share - FROM_SHARE) * duration_ns(REGIME.duration) / SECOND_NS)
-    late = seconds[(seconds.since_s >= until_s - BACK_S) & (seconds.since_s < until_s)]
+    late = seconds[(seconds.since_s >= since_s(until_share) - BACK_S) & (seconds.since_s < since_s(until_share))]
     return samples(where(late, name=name, scenario=KILLED).groupby("repetition").answered.mean())
 
 

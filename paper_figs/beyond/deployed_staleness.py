@@ -280,7 +280,7 @@ NOTES = (
     "meets its server its messages take 0.4 ms longer than the links, as measured between processes; that was chosen "
     "after a first campaign, on one of these keys; that the milliseconds of HAProxy's nodes begin at instants of their "
     "own was found after the second, and judged on another seed. A third left open what HAProxy's peers grant over the "
-    "cities; since then that is counted on six keys for three minutes, on yet another seed (not drawn). "
+    "cities: that is counted on six keys for three minutes now (not drawn). "
     "Error bars: 95 % intervals over keys and repetitions."
 )
 TITLE = "What is granted, over how late nodes learn of each other"
