@@ -24,6 +24,8 @@ Merging alone is a lattice join: union by birth, later death, closed under the c
 whole is none: refilling forgets, so that an element that comes after its predecessor has gone
 dies earlier than one that comes before (tests pin a case).  Deaths never exceed those of one queue
 that has all accepted elements: with equal clocks a node rejects nothing that such a queue would accept.
+Two nodes whose clocks are behind a third's may both go on with the birth after its last one: their tokens are
+one element then, and one of them is counted nowhere (``key = "birth-node"`` tells them apart).
 With ``births = "clock"``, as in the thesis, two elements of one node may have one birth, and a message with the
 second alone makes it the first where both are known: that one's death is raised, the second's by the chain, both
 are news to all, come back, and are raised again.  Nodes may talk on long after the load, until by luck all agree.

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from fractions import Fraction
 
+from core.units import SECOND_NS, duration_ns
 from systems.api import Invariant, Report, RunHistory, Sample, Violation
 from systems.invariants import config_limit, first_is_admitted, within
 from systems.limiting.throttling_users import Demand
@@ -17,17 +18,30 @@ _ROUNDING = 1e-9  # of a limit: the law's floats
 def _conserved(history: RunHistory) -> Violation | None:
     """The parts of all nodes are the whole limit at rest, if no message was lost and nobody crashed.
 
-    Whom a node has forgotten already is left out: it is forgotten everywhere, hardly later.
+    Whom a node has forgotten already is left out: it is forgotten everywhere, hardly later.  So is who has been away
+    for so long and come back, perhaps between the two instants: one node has its share still, and another begins anew.
     """
     if not history.at_rest or history.faults - _LATE or getattr(history.config, "pairing", "") == "latest":
         return None
     whole = MILLION * len(history.names)
     everywhere = set.intersection(*(set(held) for held in history.holdings.values()))
-    for user in sorted(everywhere):
+    for user in sorted(everywhere - _who_was_away(history)):
         parts = [held[user] for held in history.holdings.values()]
         if sum(parts) != whole:
             return Violation(history.end_ns, "", f"the shares of {user} add up to {sum(parts)} parts of {whole}")
     return None
+
+
+def _who_was_away(history: RunHistory) -> set[str]:
+    """Users without a request, anywhere, for so long that nodes forget them: a bucket fills, linger is over."""
+    limit, away = config_limit(history), set[str]()
+    away_ns = max(limit.capacity * SECOND_NS / limit.rate_rps, Fraction(duration_ns(history.config.linger)))
+    last_ns: dict[str, int] = {}
+    for step, request, _, _ in history.decisions:
+        if step.true_ns - last_ns.get(request.user, step.true_ns) >= away_ns:
+            away.add(request.user)
+        last_ns[request.user] = step.true_ns
+    return away
 
 
 def _same_total(history: RunHistory) -> Violation | None:

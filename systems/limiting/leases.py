@@ -360,7 +360,13 @@ def _extra(history: RunHistory) -> Fraction:
 
 
 def _without_a_lease(history: RunHistory) -> Fraction:
-    """What a client's safe share holds; without any, nothing."""
+    """What a client's safe share holds; without any, nothing.
+
+    Nor after a crash of the allocator: it takes the pools of users of whom nobody tells it to be empty, and the client
+    beside it hears so before it decides.
+    """
+    if history.outages.get(history.config.server or history.names[0]):
+        return Fraction(0)
     safe, minimum = _safe(history), Fraction(history.config.minimum)
     return max(safe * config_limit(history).capacity, minimum) if safe else safe
 

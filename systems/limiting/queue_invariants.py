@@ -21,10 +21,18 @@ class _Known:
     own: set[int] = field(default_factory=set)  # births of its own that it has sent: they come back as echoes
     deaths: list[int] = field(default_factory=list)  # of what it accepted itself
 
-    def living(self, now_ticks: int) -> int:
-        """How many cannot have died by now."""
-        told = sum(death > now_ticks for birth, death in self.told.items() if birth not in self.own)
-        return told + len(self.deaths) - bisect_right(self.deaths, now_ticks)
+    def living(self, now_ticks: int, apart_ns: int | None = None) -> int:
+        """How many cannot have died by now.
+
+        ``apart_ns``: of births, where clocks disagree.  A node whose clock is behind gives its element the birth after
+        the last that it knows, and another one may have done the same: two elements of one birth are one.
+        """
+        told = [birth for birth, death in self.told.items() if death > now_ticks and birth not in self.own]
+        accepted = len(self.deaths) - bisect_right(self.deaths, now_ticks)
+        if apart_ns is None:
+            return len(told) + accepted
+        after_another = sum(birth - apart_ns in self.told or birth - apart_ns in self.own for birth in told)
+        return len(told) - after_another + max(after_another, accepted)
 
     def add(self, count: int, now_ticks: int, rule: Rule) -> None:
         """So many elements at the tail (Eq. 4.1, 4.2); others in the queue make them die later, never earlier."""
@@ -37,6 +45,7 @@ def _what_it_was_told(rule_of: RuleOf) -> Callable[[RunHistory], Violation | Non
     def broken(history: RunHistory) -> Violation | None:
         rule = rule_of(history.config, len(history.names))
         limit = rule.limit
+        apart_ns = rule.apart_ns if history.clocks_apart_ns else None
         known: dict[str, dict[bytes, _Known]] = {}
         latest_ns: dict[str, int] = {}  # a clock that was set back finds what died before it was
         for step in history.steps:
@@ -51,7 +60,7 @@ def _what_it_was_told(rule_of: RuleOf) -> Callable[[RunHistory], Violation | Non
                 request = step.event.request
                 user = known[step.node][user_key(request.user)]
                 if Decide(request.id, Verdict.ADMIT) in step.effects:
-                    living = user.living(limit.ticks(latest_ns[step.node]))
+                    living = user.living(limit.ticks(latest_ns[step.node]), apart_ns)
                     if living + request.cost > limit.capacity:
                         what = f"admits {request.user} {request.cost} though it knows of {living} of {limit.capacity}"
                         return Violation(step.true_ns, step.node, what)

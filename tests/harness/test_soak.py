@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import SpecError
-from core.units import SECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.draw import HEALED_NS, LOAD_END_NS, draw, system_of
 from harness.soak.ledger import SoakLedger, Stretch, read_ledger, write_ledger
-from harness.soak.schedule import SoakSchedule, fault_row, read_schedule, write_schedule
+from harness.soak.schedule import SoakRequest, SoakSchedule, fault_row, read_schedule, write_schedule
 from harness.soak.session import CHUNK, play_chunk, soak
 from harness.soak.shrink import minimised
 from harness.soak.trial import REST_NS, Breach, invariants_of, play
@@ -121,3 +121,41 @@ def test_a_schedule_of_a_file_plays_as_it_did(tmp_path: Path) -> None:
     schedule = draw(next(seed for seed in range(1, 100) if system_of(seed) == "leases"))
     write_schedule(tmp_path / "schedule.json", schedule)
     assert repr(play(read_schedule(tmp_path / "schedule.json")).steps) == repr(play(schedule).steps)
+
+
+# --- shrunk schedules at which an invariant asked for too much -----------------------------------
+
+
+def test_an_allocator_back_from_a_crash_promises_nobody_a_first_request() -> None:
+    options = {"capacity": 12, "rate": "1", "refresh": "1s", "lease": "5s", "window": "3s"}
+    crash = ({"kind": "crash", "at": "1s", "node": "n1"}, {"kind": "restart", "at": "2s", "node": "n1"})
+    schedule = SoakSchedule(1, "leases", options, ("n1", "n3"), 14 * SECOND_NS, 10**8, troubles=(crash,),
+                            requests=(SoakRequest(3 * SECOND_NS, "n1", "ann", 1),))  # fmt: skip
+    assert not play(schedule).breaches
+    assert not play(msgspec.structs.replace(schedule, troubles=())).breaches
+
+
+def test_tokens_of_one_birth_are_one_where_clocks_are_behind() -> None:
+    """n4 and n5 know of n3's tokens, all born later than their own clocks: both go on with the birth after them."""
+    ahead_ms = {"n1": 153, "n2": -480, "n3": 378, "n4": 119, "n5": -373}
+    asked = ((8720, "n4", 1), (8815, "n3", 3), (8845, "n5", 1), (8922, "n5", 1), (8940, "n5", 1), (8967, "n5", 1),
+             (8980, "n4", 3), (9053, "n5", 1), (9176, "n5", 1))  # fmt: skip
+    schedule = SoakSchedule(
+        60779, "crdt-queue", {"capacity": 12, "rate": "1", "frequency": True, "linf": True}, tuple(ahead_ms),
+        14 * SECOND_NS, 20 * MILLISECOND_NS,
+        clocks_ahead_ns={node: ahead * MILLISECOND_NS for node, ahead in ahead_ms.items()},
+        requests=tuple(SoakRequest(at * MILLISECOND_NS, node, "ann", cost) for at, node, cost in asked),
+    )  # fmt: skip
+    played = play(schedule)
+    admitted = sum("ADMIT" in repr(step.effects) for step in played.steps)
+    assert admitted == len(asked), "13 tokens of 12"
+    assert not played.breaches
+
+
+def test_who_comes_back_while_being_forgotten_may_have_more_or_less_than_the_whole() -> None:
+    asked = (SoakRequest(381_997_234, "n3", "bob", 1), SoakRequest(12_881_456_091, "n3", "bob", 1))
+    options = {"capacity": 12, "rate": "1", "linger": "2s"}
+    schedule = SoakSchedule(
+        78787, "throttler", options, ("n2", "n3", "n5"), 14 * SECOND_NS, 10**8, requests=asked
+    )  # fmt: skip
+    assert not play(schedule).breaches
