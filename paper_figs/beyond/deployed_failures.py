@@ -214,10 +214,8 @@ def _draw_outcomes(axes: Axes, runs: Frame, names: Sequence[str], scenario: str)
 
 def _draw_seconds(axes: Axes, seconds: Frame) -> None:
     """Means over the repetitions, of those in ``SHOWN``."""
-    during = (seconds.since_s >= -2) & (
-        seconds.since_s < since_s(1.0)
-    )  # what is decided after the load is no second of it
-    killed = seconds[(seconds.scenario == KILLED) & during]
+    shown = seconds[(seconds.since_s >= -2) & (seconds.since_s < since_s(1.0))]  # what is decided later is no second
+    killed = shown[shown.scenario == KILLED]
     looks = {name: CONTENDERS[name].look._replace(marker="") for name in SHOWN}
     for name, look in looks.items():
         line = killed[killed.name == name].groupby("since_s").answered.mean()
