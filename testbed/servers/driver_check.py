@@ -28,6 +28,7 @@ NOBODY, NOBODYS_PORT = "127.99.99.99", 1  # where nobody listens: who listens at
 GARBAGE = (b"", b"{}", b"null", b"\x00\xff", b"UNDER_LIMIT", b'{"error": "deadline exceeded"}')
 ERRORS = (100, 301, 400, 401, 404, 408, 500, 502, 503, 504)  # which no limiter's verdict is
 SURVIVORS = 8  # users who ask after a crash
+ATTEMPTS = 5  # to see within a period whether nodes know of each other: a busy machine is no fault of theirs
 NO_ANSWER = "does not answer within"  # of ``ServerProcess.wait_for``
 _SECRET = "conformance"
 _ANSWER_S = 5.0
@@ -150,14 +151,22 @@ class _Trial:
     def tells_others(self, servers: ServerGroup, between_hosts: bool) -> None:
         """What one node admits, another knows; and bytes have flowed ``between_hosts`` that have links."""
         first, second = self.nodes[:2]
-        before = self._sent_bytes(first, second)
+        before, period_s = self._sent_bytes(first, second), float(self.quota.period)
         with self._asker(servers, first) as ask, self._asker(servers, second) as ask_other:
-            self._align()
-            for _ in range(self.quota.count):
-                self._verdict(ask, "shared")
-            time.sleep(min(0.5, 0.4 * float(self.quota.period)))
-            if all(self._verdict(ask_other, "shared") for _ in range(self.quota.count)):
-                raise SystemFault(f"{self.driver.key}: {second} knows nothing of {first}", "its processes must meet")
+            for user in (f"shared{number}" for number in range(ATTEMPTS)):
+                self._align()
+                begun_s = time.monotonic()
+                for _ in range(self.quota.count):
+                    self._verdict(ask, user)
+                time.sleep(min(0.5, 0.4 * period_s))
+                if not all(self._verdict(ask_other, user) for _ in range(self.quota.count)):
+                    break
+                if time.monotonic() - begun_s < 0.9 * period_s:  # else the limit itself may be back
+                    what = f"{self.driver.key}: {second} knows nothing of {first}"
+                    raise SystemFault(what, "its processes must meet")
+            else:
+                what = f"{self.driver.key}: no {2 * self.quota.count} answers within {period_s:g} s, {ATTEMPTS} times"
+                raise MachineError(what, "give a longer period, or this machine less to do")
         after = self._sent_bytes(first, second)
         if between_hosts and any(after[counter] <= sent for counter, sent in before.items()):
             raise SystemFault(f"{self.driver.key}: no byte has left a host", "its processes must meet")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from core.errors import SystemFault
+from core.errors import MachineError, SystemFault
 from core.units import MILLISECOND_NS
 from systems.limiting.deployed import (
     LOOPBACK,
@@ -23,7 +23,7 @@ from systems.limiting.drivers import haproxy, redis_gcra
 from systems.loader import declared, load_system
 from testbed.hosts.local import LocalSite
 from testbed.hosts.mininet.site import MininetSite
-from testbed.servers.driver_check import check_driver, check_errors
+from testbed.servers.driver_check import _Trial, check_driver, check_errors
 from testbed.topologies.topology import mesh
 from tests.live import needs
 
@@ -244,3 +244,11 @@ def test_who_knows_of_others_without_a_byte_is_caught_where_there_are_links(tmp_
 def test_drivers_keep_their_word_over_links(tmp_path: Path, driver: Driver, rate: str) -> None:
     with MininetSite(mesh("three", NAMES, 5 * MILLISECOND_NS), tmp_path / "run", tmp_path) as site:
         check_driver(driver, site, NAMES, driver.config(capacity=6, rate=rate))
+
+
+def test_a_machine_too_slow_to_say_whether_nodes_know_each_other_is_no_fault_of_theirs(tmp_path: Path) -> None:
+    """A period shorter than its questions take: the limit is back before the second node is asked."""
+    with LocalSite(mesh("three", NAMES, 0), tmp_path / "run", tmp_path) as site:
+        trial = _Trial(Windows("lonely"), site, NAMES, Config(rate="12000"))
+        with trial.running(trial.driver) as servers, pytest.raises(MachineError, match=r"within 0\.0005 s, 5 times"):
+            trial.tells_others(servers, between_hosts=False)
