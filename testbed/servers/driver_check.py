@@ -136,17 +136,16 @@ class _Trial:
         count = self.quota.count if self.driver.contract != "split" else self.quota.count // len(self.nodes)
         period_s = float(self.quota.period)
         with self._asker(servers, self.nodes[0]) as ask:
-            self._align()
             for turn in ("at once", "a period later"):
-                begun_s = time.monotonic()
+                begun_s = self._align()
                 admitted = sum(self._verdict(ask, "conformance") for _ in range(2 * count))
-                took_s = time.monotonic() - begun_s
+                took_s = time.time() - begun_s
                 rounds = self.driver.contract == "sliding-window"  # weighed counts, down, where a period just ended
                 if not count <= admitted <= count + rounds + int(count * took_s / period_s):  # and what has come back
                     what = f"{self.driver.key} admits {admitted} of {2 * count} {turn} (in {took_s:.3f} s)"
                     raise SystemFault(what, f"its limit is {self.quota}, of which {count} at this node")
                 if turn == "at once":
-                    time.sleep(2.05 * period_s)  # the window after the next
+                    time.sleep(2 * period_s)  # and then into the window after the next
 
     def tells_others(self, servers: ServerGroup, between_hosts: bool) -> None:
         """What one node admits, another knows; and bytes have flowed ``between_hosts`` that have links."""
@@ -154,14 +153,13 @@ class _Trial:
         before, period_s = self._sent_bytes(first, second), float(self.quota.period)
         with self._asker(servers, first) as ask, self._asker(servers, second) as ask_other:
             for user in (f"shared{number}" for number in range(ATTEMPTS)):
-                self._align()
-                begun_s = time.monotonic()
+                begun_s = self._align()
                 for _ in range(self.quota.count):
                     self._verdict(ask, user)
                 time.sleep(min(0.5, 0.4 * period_s))
                 if not all(self._verdict(ask_other, user) for _ in range(self.quota.count)):
                     break
-                if time.monotonic() - begun_s < 0.9 * period_s:  # else the limit itself may be back
+                if time.time() - begun_s < 0.9 * period_s:  # else the limit itself may be back
                     what = f"{self.driver.key}: {second} knows nothing of {first}"
                     raise SystemFault(what, "its processes must meet")
             else:
@@ -210,10 +208,12 @@ class _Trial:
             raise SystemFault(f"{self.driver.key} answers {answer!r}", "that is no verdict")
         return verdict
 
-    def _align(self) -> None:
-        """Into a window that has just begun, by the wall clock, for those that count in such."""
-        period_s = float(self.quota.period)
-        time.sleep(period_s - time.time() % period_s + 0.01)
+    def _align(self) -> float:
+        """Into a window that has just begun, by the wall clock, for those that count in such; when it began."""
+        period_s, now_s = float(self.quota.period), time.time()
+        begins_s = now_s - now_s % period_s + period_s
+        time.sleep(begins_s - now_s + 0.01)
+        return begins_s
 
     def _sent_bytes(self, *nodes: str) -> Mapping[str, float]:
         hosts = {self.site.topology.host_of(node) for node in nodes}
