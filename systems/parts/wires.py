@@ -75,6 +75,6 @@ class RespReader:
             self._reader.feed(data)
             while (answer := self._reader.gets()) is not False:
                 answers.append(answer)
-        except hiredis.ProtocolError as error:
+        except (hiredis.ProtocolError, TypeError) as error:  # TypeError: a map whose key is a list
             raise ValueError(str(error)) from error
         return answers

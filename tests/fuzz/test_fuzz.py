@@ -98,6 +98,7 @@ ESCAPES = {
     "serf-no-utf8": ("serf", SERF + b"\x81\xa4serf\x81\xa1a\xa1\xff", "the Serf agent n1 does not answer to stats"),
     "serf-nested": ("serf", SERF + b"\x81\xa4serf" + b"\x91" * 9_000 + b"\x90", "the Serf agent n1 does not answer"),
     "resp-large": ("resp", b"*99999999\r\n", "millions of elements"),
+    "resp-list-as-key": ("resp", b"%1\r\n*0\r\n:1\r\n", "no answer: unhashable"),
     "http-answer-to-nobody": ("http", b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "no answer"),
     "set-profile": ("set", _set("study.profile=1/3"), "profile = '1/3'"),
     "set-brokers": ("set", _set("topology.brokers=1000000000"), "give at most 1,000: each host has a path"),
