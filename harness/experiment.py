@@ -107,23 +107,33 @@ class Experiment:
     open_to_systems: bool = False  # may ``--system`` join the grid, beside the figure's own systems?
     # By scale, where not the scale's own: runs that take real time, or on which no claim hangs.
     repetitions: Mapping[str, int] = field(default_factory=dict)
+    times: Callable[[RunSpec], int] = lambda spec: 1  # of a point where chance decides much: so many times as often
     analytic: bool = False  # its tables are computed from formulas alone: no points, and yet not skipped
 
     def runs(self, scale: Scale, options: Options, seed: int) -> list[RunSpec]:
         """All runs: the grid times the repetitions."""
-        return repeated(self.points(scale, options), self.repetitions.get(scale.name, scale.repetitions), seed)
+        repetitions = self.repetitions.get(scale.name, scale.repetitions)
+        return repeated(self.points(scale, options), repetitions, seed, times=self.times)
 
 
-def repeated(specs: Sequence[RunSpec], repetitions: int, seed: int, runs_maximum: int = RUNS_MAXIMUM) -> list[RunSpec]:
+def repeated(
+    specs: Sequence[RunSpec],
+    repetitions: int,
+    seed: int,
+    runs_maximum: int = RUNS_MAXIMUM,
+    times: Callable[[RunSpec], int] = lambda spec: 1,
+) -> list[RunSpec]:
     """Each spec once a repetition, with that repetition's seed: the same for all points, so that they are paired.
 
-    SpecError where that makes more than ``runs_maximum``.
+    ``times``: how many times as many repetitions a spec has.  SpecError where that makes more than ``runs_maximum``.
     """
-    check_runs(len(specs) * repetitions, runs_maximum)
+    counts = [repetitions * times(spec) for spec in specs]
+    check_runs(sum(counts), runs_maximum)
     return [
         msgspec.structs.replace(spec, repetition=repetition, seed=child_seed(seed, "repetition", repetition) >> 1)
-        for repetition in range(repetitions)
-        for spec in specs
+        for repetition in range(max(counts, default=0))
+        for spec, count in zip(specs, counts, strict=True)
+        if repetition < count
     ]
 
 

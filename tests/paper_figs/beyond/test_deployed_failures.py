@@ -1,5 +1,6 @@
 """Deployed limiters that are partly gone: faults, claims, tables of a run by hand, drawings."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -58,6 +59,15 @@ def test_a_run_knows_its_scenario():
         for scenario in scenarios:
             faults = deployed_failures.faults_of(scenario, name, 20)
             assert deployed_failures.scenario_of(name, faults, 20) == scenario
+
+
+def test_whom_votes_decide_is_run_more_often_and_paired_with_the_oracle():
+    runs = EXPERIMENT.runs(SCALES["small"], {}, 1)
+    counts = Counter((spec.system, bool(spec.system_options.get("failover_timeout"))) for spec in runs)
+    assert counts[("centralised", False)] == counts[("ratelimit-sentinel", True)] == 21
+    assert counts[("ratelimit-sentinel", False)] == 3
+    seeds = {spec.seed for spec in runs if spec.system == "centralised"}
+    assert {spec.seed for spec in runs} == seeds and len(seeds) == 21
 
 
 def test_it_takes_less_than_three_quarters_of_an_hour():
