@@ -2,6 +2,7 @@
 
 import typer
 
+from ratebed.verbs import audit as audit_
 from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show, soak
 from ratebed.verbs import readings as readings_
 from ratebed.verbs import threshold as threshold_
@@ -28,6 +29,7 @@ app.command("compare")(compare.compare)
 app.command("show")(show.show)
 app.command("soak")(soak.soak)
 app.command("verify")(verify_.verify)
+app.command("audit")(audit_.audit)
 app.command("threshold")(threshold_.threshold)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import IO
 
 import numpy as np
 
@@ -25,6 +24,7 @@ from workloads.text_columns import (
     instant_ns,
     open_bytes,
     scaled_int,
+    text_lines,
 )
 
 ROLES = ("user", "instant", "cost")
@@ -108,7 +108,7 @@ def read_log(path: str, form: LogFormat, skip_bad: bool = False) -> LogRows:
     costs: list[int] = []
     numbers: dict[str, int] = {}
     with reading(path, "give a readable log file"), open_bytes(path) as raw:
-        lines = _lines(raw)
+        lines = text_lines(raw)
         layout, lines = _layout(path, form, lines, skip_bad)
         for number, text in lines:
             try:
@@ -160,14 +160,6 @@ def longest_in_order(values: list[int]) -> list[int]:
 
 
 # --- lines and fields ----------------------------------------------------------------------------
-
-
-def _lines(raw: IO[bytes]) -> Iterator[tuple[int, str]]:
-    """Number and text of each line that is not blank; bytes that are no UTF-8 are written in hex, after a backslash."""
-    for number, line in enumerate(raw, 1):
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8", "backslashreplace").rstrip("\r\n")
-        if text.strip():
-            yield number, text
 
 
 def _splitter(separator: str) -> Callable[[str], list[str]]:

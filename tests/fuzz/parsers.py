@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from analysis.audit import Promise
 from collectors.integrity import read_manifest
 from collectors.schema import MANIFEST
 from core.codec import Codec
@@ -20,6 +21,7 @@ from core.registry import lookup
 from core.units import duration_ns, rational
 from harness.matrix import _study, ad_hoc, read_matrix
 from harness.run import check_all
+from ratebed.auditing import Audit
 from studies import load_study
 from studies.spec import RunSpec
 from systems.loader import load_system
@@ -38,6 +40,7 @@ from testbed.servers.serf_rpc import SerfRpc
 from testbed.topologies.tables import read_square, read_table
 from testbed.topologies.topology import TOPOLOGIES, load_topology
 from workloads import load as load_workload
+from workloads.service_log import Wanted, read_service_log
 from workloads.towers import read_towers
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -108,6 +111,14 @@ def _trace(form: dict[str, object], path: Path) -> None:
 def _log(path: Path) -> None:
     for more in ({}, {"skip_bad": True}):
         _point("limiting", "centralised", "request-log", {"path": str(path), **more}, "full-mesh", {})
+
+
+def _service_log(path: Path) -> None:
+    for skip_bad in (False, True):
+        log = read_service_log([str(path)], Wanted({}, skip_bad=skip_bad))
+        found = Audit(log, Promise("bucket", 5, 5, 1_000_000_000, 1_000_000_000), 1_000_000)
+        json.dumps(found.document())
+        assert found.lines(3)
 
 
 def _curve(path: Path) -> None:
@@ -239,6 +250,7 @@ PARSERS: dict[str, Parser] = {
     "servers": _file(lambda path: read_table(str(Path(__file__).parent / "pings.csv"), str(path)), "servers.csv"),
     "towers": _file(lambda path: read_towers(str(path), {}), "towers.csv"),
     "log": _file(_log, "log.csv"),
+    "service-log": _file(_service_log, "service.log"),
     "curve": _file(_curve, "log.csv"),
     "trace-csv": _file(partial(_trace, {}), "trace.csv"),
     "trace-ulb": _file(partial(_trace, {"format": "ulb-wsn"}), "trace.txt"),

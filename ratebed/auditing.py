@@ -1,0 +1,198 @@
+"""What an audit says of a log: a document for machines, and words; ``audit_drawing`` draws it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from analysis.audit import BUCKET, Finding, Promise, audit
+from core.records import Json
+from core.units import SECOND_NS
+from workloads.service_log import ServiceLog
+
+
+class Audit:
+    """The findings of a log; ``exceeding`` and ``withholding``: those of users to whom something was done, worst first.
+
+    Its stamps are ``log.at_ns``; whatever ``findings`` say is ``shift_ns`` before them.
+    """
+
+    def __init__(self, log: ServiceLog, promise: Promise, skew_ns: int):
+        assert log.admitted is not None
+        self.log, self.promise, self.skew_ns, self.is_rejected = log, promise, skew_ns, ~log.admitted
+        # Whole seconds are cut, as services do; finer stamps may be rounded, too.
+        early_ns = log.unit_ns // 2 if log.unit_ns < SECOND_NS else 0
+        self.blur_ns, self.shift_ns = 2 * skew_ns + early_ns + log.unit_ns - 1, skew_ns + early_ns
+        self.findings, self.is_wrong = audit(
+            log.at_ns - self.shift_ns,
+            log.user,
+            log.admitted,
+            self.blur_ns,
+            promise,
+            log.from_ns - self.shift_ns + self.blur_ns,
+            log.until_ns - self.shift_ns,
+        )
+        self.exceeding = sorted((each for each in self.findings if each.excess.tokens > 0), key=_by_excess)
+        self.withholding = sorted((each for each in self.findings if each.withheld_count), key=_by_withheld)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether a limiter that keeps its promise may have left the log."""
+        return not self.exceeding and not self.withholding
+
+    # --- what it says ----------------------------------------------------------------------------
+
+    def document(self) -> Json:
+        """For machines; instants in nanoseconds since 1970, as stamped."""
+        log = self.log
+        return {
+            "promise": {"kind": self.promise.kind, "count": self.promise.count, "period_ns": self.promise.period_ns},
+            "skew_ns": self.skew_ns,
+            "stamp_unit_ns": log.unit_ns,
+            "requests": len(log.at_ns),
+            "users": len(log.users),
+            "nodes": list(log.nodes),
+            "from_ns": int(log.at_ns[0]),
+            "until_ns": int(log.at_ns[-1]),
+            "skipped_lines": dict(log.skipped),
+            "notes": list(log.notes),
+            "excess": [self._excess(finding) for finding in self.exceeding],
+            "withheld": [self._withheld(finding) for finding in self.withholding],
+            "rejected": int(self.is_rejected.sum()),
+            "cannot_show": self.silences(),
+        }
+
+    def _excess(self, finding: Finding) -> Json:
+        its = finding.excess
+        return {
+            "user": self.log.users[finding.user],
+            "least_excess": its.tokens,
+            "least_excess_share": its.tokens / self.promise.count,
+            "admitted": its.admitted_count,
+            "allowed": its.allowed,
+            "from_ns": its.from_ns + self.shift_ns,
+            "to_ns": its.to_ns + self.shift_ns,
+            "explained_by_skew_ns": self._explaining(its.needed_ns),
+        }
+
+    def _explaining(self, needed_ns: int | None) -> int | None:
+        """How far off clocks would have to be for nothing to be proven."""
+        return None if needed_ns is None else max(0, -(-(needed_ns - self.blur_ns) // 2) + self.skew_ns)
+
+    def _withheld(self, finding: Finding) -> Json:
+        assert finding.first_ns is not None and finding.last_ns is not None
+        return {
+            "user": self.log.users[finding.user],
+            "wrongly_rejected": finding.withheld_count,
+            "rejected": finding.rejected_count,
+            "first_ns": finding.first_ns + self.shift_ns,
+            "last_ns": finding.last_ns + self.shift_ns,
+        }
+
+    def silences(self) -> list[str]:
+        """What the log cannot show, and why."""
+        log, promise = self.log, self.promise
+        hidden = promise.ticks_per_ns * self.blur_ns / promise.token_ticks
+        said = [
+            f"what {hidden:.3g} requests a user more or less would change: stamps of {_seconds(log.unit_ns)} and "
+            f"clocks within {_seconds(self.skew_ns)} leave each instant open by {_seconds(self.blur_ns)}"
+        ]
+        few = sum(finding.admitted_count <= promise.count for finding in self.findings)
+        if few:
+            said.append(
+                f"excess of {few:,} of {len(log.users):,} users: {promise.count} requests or less were admitted"
+            )
+        if not self.is_rejected.any():
+            said.append("anything wrongly withheld: there is no rejection in it (is it the limiter's log?)")
+        else:
+            said.append(
+                f"rejections of the first {_seconds(promise.period_ns)}: what was admitted before the log is unknown"
+            )
+        if promise.kind == BUCKET and self.exceeding:
+            said.append("wrong rejections of those who had more than promised: until that is paid back all are right")
+        if unjudged := sum(finding.unjudged_count for finding in self.findings):
+            said.append(f"{unjudged:,} rejections after the first of the files ends: what others admitted is unknown")
+        return said
+
+    def lines(self, most: int) -> list[str]:
+        """In words, ``most`` users of each kind."""
+        log, promise = self.log, self.promise
+        span = _seconds(int(log.at_ns[-1] - log.at_ns[0]))
+        rejected = int(self.is_rejected.sum())
+        said = [
+            f"{_counted(len(log.at_ns), 'request')} of {_counted(len(log.users), 'user')} at "
+            f"{_counted(len(log.nodes), 'node')} in {span}, {rejected:,} rejected",
+            f"promised: {_promised(promise)}; clocks within {_seconds(self.skew_ns)}",
+            *(f"  {note}" for note in log.notes),
+            *(f"  skipped {count:,} lines: {reason}" for reason, count in log.skipped.items()),
+            "",
+        ]
+        said += [*self._told_excess(most), "", *self._told_withheld(most), "", "The log cannot show"]
+        return [*said, *(f"  {silence}" for silence in self.silences())]
+
+    def _told_excess(self, most: int) -> list[str]:
+        if not self.exceeding:
+            return ["Nobody is proven to have got more than promised."]
+        head = "user", "beyond", "admitted", "allowed", "from", "within", "clocks would have to be off by"
+        rows = []
+        for row in map(self._excess, self.exceeding[:most]):
+            skew_ns = row["explained_by_skew_ns"]
+            span, skew = _seconds(row["to_ns"] - row["from_ns"]), "" if skew_ns is None else _seconds(skew_ns)
+            beyond, allowed = f"{row['least_excess']:.1f}", f"{row['allowed']:.1f}"
+            rows.append((row["user"], beyond, str(row["admitted"]), allowed, _instant(row["from_ns"]), span, skew))
+        said = f"MORE THAN PROMISED: {_counted(len(self.exceeding), 'user')}, at least"
+        return [said, *_table(head, rows), *_more(len(self.exceeding), most)]
+
+    def _told_withheld(self, most: int) -> list[str]:
+        if not self.withholding:
+            return ["Nobody is proven to have been rejected wrongly."]
+        count = sum(finding.withheld_count for finding in self.withholding)
+        rows = []
+        for row in map(self._withheld, self.withholding[:most]):
+            instants = _instant(row["first_ns"]), _instant(row["last_ns"])
+            rows.append((row["user"], str(row["wrongly_rejected"]), str(row["rejected"]), *instants))
+        said = f"WRONGLY REJECTED: at least {_counted(count, 'request')} of {_counted(len(self.withholding), 'user')}"
+        head = "user", "wrongly", "of rejected", "first", "last"
+        return [said, *_table(head, rows), *_more(len(self.withholding), most)]
+
+
+def _by_excess(finding: Finding) -> tuple[float, int]:
+    return -finding.excess.tokens, finding.user
+
+
+def _by_withheld(finding: Finding) -> tuple[int, int]:
+    return -finding.withheld_count, finding.user
+
+
+def _promised(promise: Promise) -> str:
+    per = f"{promise.count} in {_seconds(promise.period_ns)}"
+    if promise.kind != BUCKET:
+        return f"{per}, a {promise.kind.replace('-', ' ')}"
+    rate = promise.ticks_per_ns * SECOND_NS / promise.token_ticks
+    return f"a bucket of {promise.count}, {rate:g} a second"
+
+
+def _seconds(span_ns: int) -> str:
+    return f"{span_ns / SECOND_NS:.4g} s" if span_ns < 600 * SECOND_NS else f"{span_ns / (60 * SECOND_NS):.1f} min"
+
+
+def _instant(at_ns: int) -> str:
+    """ISO 8601, UTC, to the millisecond."""
+    whole = datetime.fromtimestamp(at_ns // SECOND_NS, UTC)
+    return f"{whole:%Y-%m-%d %H:%M:%S}.{at_ns % SECOND_NS // 10**6:03d}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count:,} {what}{'s' * (count != 1)}"
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Columns as wide as what is in them: the first to the left, the others to the right."""
+    wide = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
+    lines = []
+    for first, *others in (head, *rows):
+        right = [text.rjust(width) for text, width in zip(others, wide[1:], strict=True)]
+        lines.append("  " + "  ".join([first.ljust(wide[0]), *right]).rstrip())
+    return lines
+
+
+def _more(count: int, most: int) -> list[str]:
+    return [f"  … and {count - most:,} more: --users {count}, or --json"] if count > most else []

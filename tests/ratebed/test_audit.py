@@ -1,0 +1,79 @@
+"""``ratebed audit`` as a user types it."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+SECOND_NS = 1_000_000_000
+
+
+def audit(tmp_path, *words):
+    command = [sys.executable, "-m", "ratebed", "audit", "--out", str(tmp_path / "out"), *words]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory):
+    """20 in a second are right for ``fair``; ``greedy`` got 50 at once, ``poor`` is rejected every other time."""
+    folder = tmp_path_factory.mktemp("logs")
+    rows = [(1000 + at / 10, "fair", 200) for at in range(100)]
+    rows += [(1000 + at / 10, "poor", 429 if at % 2 else 200) for at in range(100)]
+    rows += [(1005.1 + at / 1000, "greedy", 200) for at in range(50)]
+    rows += [(1005.3 + at / 1000, "greedy", 429) for at in range(5)]
+    for name, ours in (("right", [row for row in rows if row[1] == "fair"]), ("wrong", rows)):
+        (folder / name).write_text("ts,user,status\n" + "".join(f"{at:.3f},{user},{code}\n" for at, user, code in ours))
+    return folder
+
+
+def test_a_log_that_keeps_its_promise(tmp_path, logs):
+    done = audit(tmp_path, "--log", str(logs / "right"), "--limit", "20/second")
+    assert done.returncode == 0, done.stderr
+    assert "Nobody is proven to have got more" in done.stdout and "there is no rejection in it" in done.stdout
+    assert (tmp_path / "out" / "audit" / "audit.svg").read_text().startswith("<?xml")
+
+
+def test_users_and_instants_are_named(tmp_path, logs):
+    done = audit(tmp_path, "--log", str(logs / "wrong"), "--limit", "20/1s", "--skew", "1ms", "--json")
+    assert done.returncode == 1, done.stderr
+    found = json.loads(done.stdout)
+    (greedy,) = found["excess"]
+    assert greedy["user"] == "greedy" and greedy["from_ns"] == 1_005_100_000_000 and greedy["admitted"] == 50
+    # 50 within 49 ms, which clocks and stamps of a millisecond make 52.5 at most.
+    assert greedy["least_excess"] == pytest.approx(50 - 20 - 20 * 0.0525, abs=0.01)
+    assert greedy["explained_by_skew_ns"] == pytest.approx((50 - 20 - 0.98) / 20 / 2 * SECOND_NS, rel=0.01)
+    (poor,) = found["withheld"]
+    assert poor["user"] == "poor" and poor["rejected"] == 50 and 35 <= poor["wrongly_rejected"] < 50
+    text = audit(tmp_path, "--log", str(logs / "wrong"), "--limit", "20/1s").stdout
+    assert "MORE THAN PROMISED: 1 user," in text and "WRONGLY REJECTED: at least" in text
+    assert "1970-01-01 00:16:45.100" in text and "until that is paid back all are right" in text
+    # Clocks that far off explain it.
+    skew = f"{greedy['explained_by_skew_ns']}ns"
+    within = json.loads(
+        audit(tmp_path, "--log", str(logs / "wrong"), "--limit", "20/1s", "--skew", skew, "--json").stdout
+    )
+    assert within["excess"] == []
+
+
+def test_other_promises_and_bursts(tmp_path, logs):
+    words = ("--log", str(logs / "wrong"), "--limit", "20/second", "--json")
+    for promise in ("fixed-window", "sliding-window"):
+        found = json.loads(audit(tmp_path, *words, "--promise", promise).stdout)
+        assert [(row["user"], row["least_excess"]) for row in found["excess"]] == [("greedy", 30.0)]
+    assert json.loads(audit(tmp_path, *words, "--burst", "50").stdout)["excess"] == []
+
+
+def test_bad_input_is_one_line(tmp_path, logs):
+    log = ("--log", str(logs / "right"))
+    for words, text in (
+        ((*log, "--limit", "lots"), "limit 'lots'"),
+        ((*log, "--limit", "20/1s", "--promise", "word"), "--promise 'word'"),
+        ((*log, "--limit", "20/1s", "--promise", "fixed-window", "--burst", "3"), "--burst 3"),
+        ((*log, "--limit", "20/1s", "--skew", "soon"), "--skew 'soon'"),
+        (("--log", "nowhere.log", "--limit", "20/1s"), "nowhere.log"),
+        ((*log, "--limit", "20/1s", "--columns", "who=user"), "columns"),
+    ):
+        done = audit(tmp_path, *words)
+        assert done.returncode == 2 and text in done.stderr, (words, done.stderr)
+        assert len(done.stderr.strip().splitlines()) == 1

@@ -1,0 +1,153 @@
+"""Logs of services: every format says the same of the same requests; stamps of every kind; what is wrong is named."""
+
+import gzip
+import json
+from datetime import UTC, datetime
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from core.errors import SpecError
+from core.units import SECOND_NS
+from workloads.service_log import Wanted, read_service_log
+
+BEGIN_S = 1_709_208_000  # 2024-02-29 12:00 UTC
+ROWS = [(BEGIN_S + at, f"10.0.0.{at % 3}", 429 if at % 4 == 1 else 200) for at in range(12)]
+
+
+def moment(at_s):
+    return datetime.fromtimestamp(at_s, UTC)
+
+
+def access(at_s, user, status, tail=' "-" "curl/8.5 \\"x\\""'):
+    return f'{user} - alice [{moment(at_s):%d/%b/%Y:%H:%M:%S} +0000] "GET /?key=k{user[-1]} HTTP/1.1" {status} 12{tail}'
+
+
+def file(folder, name, text):
+    path = folder / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def read(folder, text, name="a.log", **wanted):
+    return read_service_log([file(folder, name, text)], Wanted(wanted.pop("columns", {}), **wanted))
+
+
+def parquet(folder):
+    columns = {
+        "timestamp": pa.array([at * 1000 for at, _, _ in ROWS], pa.timestamp("ms", "Europe/Berlin")),
+        "client_ip": [user for _, user, _ in ROWS],
+        "status": [status for *_, status in ROWS],
+    }
+    pq.write_table(pa.table(columns), folder / "t.parquet")
+    return (folder / "t.parquet").read_bytes()
+
+
+WRITTEN = {
+    "combined": lambda _: "\n".join(access(*row) for row in ROWS),
+    "common": lambda _: "\n".join(access(*row, tail="") for row in ROWS),
+    "combined, gzip": lambda _: gzip.compress("\n".join(access(*row) for row in ROWS).encode()),
+    "JSON lines": lambda _: "\n".join(
+        json.dumps({"ts": at, "msg": "x", "remote_addr": user, "status": status}) for at, user, status in ROWS
+    ),
+    "CSV, ISO": lambda _: "\n".join(
+        ["Time,User,Status", *(f"{moment(at):%Y-%m-%dT%H:%M:%SZ},{user},{status}" for at, user, status in ROWS)]
+    ),
+    "CSV, ISO elsewhere": lambda _: "\n".join(
+        ["when;User;Status", *(f"{moment(at + 7200):%Y-%m-%d %H:%M:%S}+02:00;{u};{s}" for at, u, s in ROWS)]
+    ).replace("when", "datetime"),
+    "tabs, milliseconds": lambda _: "\n".join(
+        ["ts\tuser\tverdict", *(f"{at}000\t{u}\t{'Rejected' if s == 429 else 'ok'}" for at, u, s in ROWS)]
+    ),
+    "nanoseconds": lambda _: "\n".join(["ts,user,code", *(f"{at}000000000,{u},{s}" for at, u, s in ROWS)]),
+    "Parquet": parquet,
+}
+
+
+@pytest.mark.parametrize("form", WRITTEN)
+def test_every_format_says_the_same(form, tmp_path):
+    log = read(tmp_path, WRITTEN[form](tmp_path))
+    assert (log.at_ns // SECOND_NS).tolist() == [at for at, _, _ in ROWS]
+    assert [log.users[user] for user in log.user] == [user for _, user, _ in ROWS]
+    assert log.admitted.tolist() == [status != 429 for *_, status in ROWS]
+    assert (log.unit_ns, log.from_ns, log.until_ns) == (SECOND_NS, ROWS[0][0] * SECOND_NS, ROWS[-1][0] * SECOND_NS)
+    assert not log.notes and not log.skipped
+
+
+def test_stamps_without_a_year_go_over_new_year_and_a_leap_day(tmp_path):
+    stamps = "Dec 31 23:59:59", "Jan  1 00:00:01", "Dec 31 23:59:58", "Feb 29 12:00:00"
+    log = read(tmp_path, "date\tuser\tstatus\n" + "\n".join(f"{stamp}\ta\t200" for stamp in stamps[:3]))
+    assert np.diff(log.at_ns).tolist() == [SECOND_NS, 2 * SECOND_NS] and "no year" in log.notes[0]
+    read(tmp_path, f"date\tuser\tstatus\n{stamps[3]}\ta\t200")
+
+
+def test_lines_out_of_order_are_sorted_and_counted(tmp_path):
+    log = read(tmp_path, "ts,user,status\n3.5,a,200\n1.25,b,429\n2,c,200\n")
+    assert log.at_ns.tolist() == [1_250_000_000, 2 * SECOND_NS, 3_500_000_000]
+    assert [log.users[user] for user in log.user] == ["b", "c", "a"] and log.admitted.tolist() == [False, True, True]
+    assert log.notes == ("2 of 3 lines came after later ones: sorted by their stamps",)
+    assert log.unit_ns == 10_000_000
+
+
+def test_users_by_a_pattern_and_fields_of_objects(tmp_path):
+    text = "\n".join(access(*row) for row in ROWS)
+    log = read(tmp_path, text, columns={"user": "request"}, pattern=r"key=(\w+)")
+    assert set(log.users) == {"k0", "k1", "k2"}
+    assert set(read(tmp_path, text, columns={"user": "request"}, pattern=r"k\d").users) == {"k0", "k1", "k2"}
+    row = json.dumps({"time": "2024-02-29T12:00:00Z", "req": {"who": "me", "by": {"pod": 7}}, "code": 200})
+    log = read(tmp_path, row, columns={"user": "req.who", "node": "req.by.pod"})
+    assert (log.users, log.nodes) == (("me",), ("7",))
+
+
+def test_files_are_nodes_or_parts_of_one(tmp_path):
+    def log(name, stamps):
+        return file(tmp_path, name, "ts,user,status\n" + "".join(f"{at},a,200\n" for at in stamps))
+
+    both = read_service_log([log("n1.csv", (1, 5, 9)), log("n2.csv", (3, 12))], Wanted({}))
+    assert both.nodes == ("n1.csv", "n2.csv") and both.node.tolist() == [0, 1, 0, 0, 1]
+    assert (both.from_ns, both.until_ns) == (3 * SECOND_NS, 9 * SECOND_NS)
+    rotated = read_service_log([log("l", (5, 9)), log("l.1", (1, 5))], Wanted({}))
+    assert (rotated.from_ns, rotated.until_ns) == (1 * SECOND_NS, 9 * SECOND_NS)
+
+
+def test_verdicts_of_ones_own_and_none(tmp_path):
+    text = "ts,user,status\n1,a,503\n2,a,429\n"
+    assert read(tmp_path, text, rejected=("503",)).admitted.tolist() == [False, True]
+    assert read(tmp_path, "ts,user\n1,a\n", verdicts=False).admitted is None
+
+
+WRONG = {
+    "empty": ("", {}, "the file is empty"),
+    "prose": ("hello\n", {}, "no log that is known"),
+    "no user": ("ts,status\n1,200\n", {}, "no column for the user (there are ts, status); say --columns user=NAME"),
+    "no such column": ("ts,user,status\n1,a,200\n", {"columns": {"user": "who"}}, "no column 'who' for the user"),
+    "no verdict": ("ts,user\n1,a\n", {}, "no column for the verdict"),
+    "an empty verdict": ("ts,user,status\n1,a,\n", {}, "line 2: no verdict: empty"),
+    "another kind of stamp": ("ts,user,status\n1,a,200\n2024-01-01T00:00:00Z,a,200\n", {}, "line 3: no stamp"),
+    "no stamp": ("ts,user,status\nsoon,a,200\n", {}, "'soon' is no stamp that is known"),
+    "far away": ("ts,user,status\n1,a,200\n1e30,a,200\n", {}, "line 3: no stamp"),
+    "too few fields": ("ts,user,status\n1,a,200\n2,a\n", {}, "line 3: it cannot be read as the lines before it"),
+    "broken JSON": ('{"ts":1,"user":"a","status":200}\n{"ts":2\n', {}, "line 2: it cannot be read"),
+    "a bad pattern": ("ts,user,status\n1,a,200\n", {"pattern": "("}, "give a regular expression"),
+    "nobody by the pattern": ("ts,user,status\n1,a,200\n", {"pattern": "z"}, "line 2: no user: the pattern is not in"),
+    "an unreadable first line": ("{\n", {}, "its first line cannot be read"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_named(name, tmp_path):
+    text, wanted, told = WRONG[name]
+    with pytest.raises(SpecError) as error:
+        read(tmp_path, text, **wanted)
+    assert told in str(error.value)
+
+
+def test_bad_lines_are_passed_over_if_asked_for(tmp_path):
+    text = "ts,user,status\n1,a,200\nsoon,a,200\n2,,429\n3,a\n4,a,429\n"
+    log = read(tmp_path, text, skip_bad=True)
+    assert log.at_ns.tolist() == [SECOND_NS, 4 * SECOND_NS]
+    assert dict(log.skipped) == {"it cannot be read as the lines before it": 1, "no stamp": 1, "no user": 1}
+    with pytest.raises(SpecError, match="1 lines: no user"):
+        read(tmp_path, "ts,user,status\n1,a,200\n", pattern="z", skip_bad=True)

@@ -1,0 +1,365 @@
+"""Logs of services in operation: who asked when, where, and what the answer was.
+
+Formats find themselves: the common and combined logs of nginx and Apache, JSON lines, text with a header (tab, comma,
+semicolon), Parquet; gzip or not.  So do columns, by the names that logs usually give them (``USUAL``), and stamps: ISO
+8601, seconds to nanoseconds since 1970, ``10/Oct/2000:13:55:36 -0700``, ``Oct 10 13:55:36``.  Services write a line
+when a request ends, so that lines are out of order: they are sorted by their stamps.
+"""
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from itertools import chain, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from core.errors import SpecError
+from core.reading import reading
+from core.records import Int32, Int64
+from core.units import SECOND_NS
+from workloads.text_columns import INSTANT_LIMIT_NS, UNIT_DIGITS, iso_ns, open_bytes, scaled_int, text_lines
+
+ROLES = TIME, USER, NODE, VERDICT = "time", "user", "node", "verdict"
+USUAL = {  # names of columns in logs, without case; the first that is there
+    TIME: (
+        "time",
+        "timestamp",
+        "@timestamp",
+        "ts",
+        "instant",
+        "datetime",
+        "date",
+        "msec",
+        "time_iso8601",
+        "time_local",
+    ),
+    USER: ("user", "user_id", "client", "api_key", "key", "remote_addr", "client_ip", "ip", "remote_host", "host"),
+    NODE: ("node", "server", "instance", "hostname", "pod", "region"),
+    VERDICT: (
+        "verdict",
+        "decision",
+        "status",
+        "status_code",
+        "code",
+        "response_code",
+        "response",
+        "admitted",
+        "allowed",
+    ),
+}
+REJECTED = ("429", "reject", "rejected", "deny", "denied", "limited", "false", "0")  # verdicts, in lower case
+
+_ACCESS = re.compile(
+    r'(\S+) (\S+) (\S+) \[([^]]+)] "((?:[^"\\]|\\.)*)" (\d{3}) (\S+)(?: "((?:[^"\\]|\\.)*)" "(.*)")?.*'
+)
+_ACCESS_NAMES = ("host", "ident", "authuser", "time", "request", "status", "bytes", "referer", "agent")
+_CLF, _SYSLOG = "%d/%b/%Y:%H:%M:%S %z", "%Y %b %d %H:%M:%S"
+_EPOCHS = {"ns": 10**17, "us": 10**14, "ms": 10**11, "s": 0}  # unit: the least number that is one, for 1973 and later
+_LEAP_YEAR = 2000  # of the first stamp, where it has none
+
+
+@dataclass(frozen=True)
+class ServiceLog:
+    """A log of n requests in the order of their stamps.
+
+    ``at_ns``: since 1970; ``user`` and ``node`` index ``users`` and ``nodes``; ``admitted``: None where nobody looked.
+    ``unit_ns``: of the stamps, a power of ten.  ``from_ns``, ``until_ns``: the span in which all nodes' files speak; of
+    files one after the other, which are parts of one, the whole.  ``skipped``: lines left out, by reason; ``notes``:
+    what was done to it.
+    """
+
+    at_ns: Int64
+    user: Int32
+    node: Int32
+    admitted: NDArray[np.bool_] | None
+    users: tuple[str, ...]
+    nodes: tuple[str, ...]
+    unit_ns: int
+    from_ns: int
+    until_ns: int
+    skipped: Mapping[str, int]
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What to read.
+
+    ``columns``: role to the name of a column, of JSON also ``request.client``; ``pattern``: a regular expression whose
+    first group, or all of it, is the user in that column's text; ``rejected``: verdicts that are rejections.
+    """
+
+    columns: Mapping[str, str]
+    pattern: str = ""
+    rejected: Sequence[str] = REJECTED
+    verdicts: bool = True
+    skip_bad: bool = False
+
+
+class _BadRow(Exception):
+    """Why a row is no request, and the field that shows it."""
+
+
+def read_service_log(paths: Sequence[str], wanted: Wanted) -> ServiceLog:
+    """All files as one log; each is a node's, unless a column says who was asked.
+
+    SpecError with file and line for a row that is no request, unless such rows are to be passed over.
+    """
+    users, nodes = dict[str, int](), dict[str, int]()
+    skipped, notes = Counter[str](), list[str]()
+    columns: tuple[list[int], ...] = ([], [], [], [])
+    spans: list[tuple[int, int]] = []
+    for path in paths:
+        begin = len(columns[0])
+        with reading(path, "give a readable log file"):
+            for at_ns, user, node, admitted in _requests(path, wanted, skipped, notes):
+                row = at_ns, users.setdefault(user, len(users)), nodes.setdefault(node, len(nodes)), int(admitted)
+                for column, value in zip(columns, row, strict=True):
+                    column.append(value)
+        if its := columns[0][begin:]:
+            spans.append((min(its), max(its)))
+    at, user_of, node_of, verdict_of = (np.array(column, np.int64) for column in columns)
+    if not len(at):
+        why = "".join(f" ({count:,} lines: {reason})" for reason, count in skipped.items())
+        raise SpecError(f"{', '.join(paths)}: no requests in it{why}", "give a log with at least one request")
+    if late := int((at < np.maximum.accumulate(at)).sum()):
+        notes.append(f"{late:,} of {len(at):,} lines came after later ones: sorted by their stamps")
+    order = np.argsort(at, kind="stable")
+    from_ns, until_ns = _spoken(spans)
+    return ServiceLog(
+        at[order],
+        user_of[order].astype(np.int32),
+        node_of[order].astype(np.int32),
+        verdict_of[order].astype(bool) if wanted.verdicts else None,
+        tuple(users),
+        tuple(nodes),
+        _unit_ns(at),
+        from_ns,
+        until_ns,
+        dict(sorted(skipped.items())),
+        tuple(dict.fromkeys(notes)),
+    )
+
+
+def _requests(
+    path: str, wanted: Wanted, skipped: Counter[str], notes: list[str]
+) -> Iterator[tuple[int, str, str, bool]]:
+    """Stamp, user, node and whether it was admitted (True where nobody asks) of each row of a file."""
+    rows = _rows(path)
+    first = next(rows, None)
+    if first is None:
+        raise SpecError(f"{path}: the file is empty", "give a log with at least one request")
+    names = _columns(path, first[1], wanted)
+    clock = _Clock(path, _field(first[1], names[TIME]))
+    notes += clock.notes
+    pattern, rejected = _pattern(wanted.pattern), {word.strip().lower() for word in wanted.rejected}
+    for number, row in chain([first], rows):
+        try:
+            at_ns, user = clock.at_ns(_field(row, names[TIME])), _user(_field(row, names[USER]), pattern)
+            node = str(_field(row, names[NODE])) if NODE in names else Path(path).name
+            verdict = str(_field(row, names[VERDICT])).strip().lower() if wanted.verdicts else "-"
+            if verdict in ("", "none"):
+                raise _BadRow("no verdict: empty")
+        except _BadRow as bad:
+            if not wanted.skip_bad:
+                fix = "mend it, name the columns (--columns time=…,user=…), or skip such lines with --skip-bad"
+                raise SpecError(f"{path}, line {number}: {bad}", fix) from None
+            skipped[str(bad).partition(":")[0]] += 1
+            continue
+        yield at_ns, user, node, verdict not in rejected
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise SpecError(f"pattern {text!r}: {error}", "give a regular expression of Python's") from None
+
+
+def _spoken(spans: list[tuple[int, int]]) -> tuple[int, int]:
+    """In which all of them are, or the whole where none begins before another ends."""
+    spans = sorted(spans)
+    if all(before[1] <= after[0] for before, after in pairwise(spans)):
+        return spans[0][0], spans[-1][1]
+    return max(begin for begin, _ in spans), min(end for _, end in spans)
+
+
+def _unit_ns(at_ns: Int64) -> int:
+    """The largest power of ten, up to a second, that divides all stamps."""
+    units: list[int] = [10**power for power in range(9, -1, -1)]
+    return next(unit for unit in units if not (at_ns % unit).any())
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def _rows(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Number and fields of each row, as its format has them; an unreadable row has none."""
+    with open_bytes(path) as raw:
+        head = raw.read(4)
+    if head == b"PAR1":
+        yield from _parquet_rows(path)
+        return
+    with open_bytes(path) as raw:
+        lines = text_lines(raw)
+        first = next(lines, None)
+        if first is None:
+            return
+        if first[1].lstrip().startswith("{"):
+            yield from ((number, _json(text)) for number, text in chain([first], lines))
+        elif _ACCESS.fullmatch(first[1]):
+            yield from ((number, _access(text)) for number, text in chain([first], lines))
+        else:
+            yield from _delimited(path, first[1], lines)
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return row if isinstance(row, dict) else {}
+
+
+def _access(text: str) -> dict[str, Any]:
+    match = _ACCESS.fullmatch(text)
+    return dict(zip(_ACCESS_NAMES, match.groups(), strict=True)) if match else {}
+
+
+def _delimited(path: str, header: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
+    mark = next((mark for mark in "\t,;" if mark in header), None)
+    if mark is None:
+        raise SpecError(f"{path}, line 1: {header[:60]!r} is no log that is known", "see docs/audit.md for formats")
+    names = [name.strip() for name in next(csv.reader([header], delimiter=mark))]
+    for number, text in lines:
+        fields = next(csv.reader([text], delimiter=mark))
+        yield number, dict(zip(names, fields, strict=True)) if len(fields) == len(names) else {}
+
+
+def _parquet_rows(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        file = pq.ParquetFile(path)
+        number = 0
+        for batch in file.iter_batches():
+            columns = []
+            for name, column in zip(batch.schema.names, batch.columns, strict=True):
+                if pa.types.is_timestamp(column.type):
+                    column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
+                columns.append((name, column.to_pylist()))
+            for at in range(batch.num_rows):
+                number += 1
+                yield number, {name: values[at] for name, values in columns}
+    except pa.ArrowException as error:
+        raise SpecError(
+            f"{path}: {str(error).splitlines()[0]}", "give a Parquet file with stamps of 1678 to 2262"
+        ) from None
+
+
+# --- fields --------------------------------------------------------------------------------------
+
+
+def _field(row: Mapping[str, Any], name: str) -> Any:
+    """A field, in JSON also one of an object; _BadRow where there is none."""
+    if name in row:
+        return row[name]
+    at: Any = row
+    for part in name.split("."):
+        if not isinstance(at, Mapping) or part not in at:
+            raise _BadRow(f"no field {name!r}" if row else "it cannot be read as the lines before it")
+        at = at[part]
+    return at
+
+
+def _columns(path: str, row: Mapping[str, Any], wanted: Wanted) -> dict[str, str]:
+    """The column of each role, as asked or as usual; SpecError where there is none."""
+    lower = {name.lower(): name for name in row}
+    found = dict(wanted.columns)
+    for role in ROLES:
+        usual = next((lower[name] for name in USUAL[role] if name in lower), None)
+        if role not in found and usual is not None:
+            found[role] = usual
+        if role not in found and role != NODE and (role != VERDICT or wanted.verdicts):
+            raise SpecError(f"{path}: no column for the {role} ({_said(row)})", f"say --columns {role}=NAME")
+        if role in wanted.columns:
+            try:
+                _field(row, found[role])
+            except _BadRow:
+                there = f"{path}: no column {found[role]!r} for the {role} ({_said(row)})"
+                raise SpecError(there, f"say --columns {role}=NAME") from None
+    return found
+
+
+def _said(row: Mapping[str, Any]) -> str:
+    """The names of a row's columns, on one short line."""
+    names = ascii(", ".join(row))[1:-1]
+    return f"there are {names[:120]}{'…' * (len(names) > 120)}" if row else "its first line cannot be read"
+
+
+def _user(field: Any, pattern: re.Pattern[str]) -> str:
+    text = "" if field is None else str(field).strip()
+    match = pattern.search(text)
+    if match is None:
+        raise _BadRow(f"no user: the pattern is not in {text[:60]!r}")
+    user = text if not pattern.pattern else str(match.group(1 if pattern.groups else 0) or "")
+    if not user:
+        raise _BadRow("no user: empty")
+    return user
+
+
+class _Clock:
+    """Reads a file's stamps, all of the kind of its first."""
+
+    def __init__(self, path: str, first: Any):
+        self.notes: list[str] = []
+        self._year = _LEAP_YEAR
+        self._kind = next((kind for kind in ("iso", "clf", "syslog", *_EPOCHS) if self._is(kind, first)), "")
+        if not self._kind:
+            fix = "give ISO 8601, a number since 1970, 10/Oct/2000:13:55:36 -0700 or Oct 10 13:55:36"
+            raise SpecError(f"{path}: {str(first)[:60]!r} is no stamp that is known", fix)
+        self._last_ns = self._read(self._kind, str(first).strip()) or 0
+        if self._kind == "syslog":
+            self.notes.append(f"its stamps have no year: taken as from {_LEAP_YEAR} on, with its leap day")
+
+    def _is(self, kind: str, field: Any) -> bool:
+        if kind in _EPOCHS:
+            value = scaled_int(str(field).strip(), 0)
+            return value is not None and abs(value) >= _EPOCHS[kind]
+        return self._read(kind, str(field).strip()) is not None
+
+    def at_ns(self, field: Any) -> int:
+        """Since 1970."""
+        text = str(field).strip()
+        # Without a year it is the nearest to the line before: lines out of order go over New Year both ways.
+        years = (self._year - 1, self._year, self._year + 1) if self._kind == "syslog" else (self._year,)
+        read = [
+            (abs(at_ns - self._last_ns), at_ns, year)
+            for year in years
+            if (at_ns := self._read(self._kind, text, year)) is not None
+        ]
+        if not read or abs(min(read)[1]) >= INSTANT_LIMIT_NS:
+            raise _BadRow(f"no stamp: {text[:60]!r} is not of the kind of the first line's")
+        _, self._last_ns, self._year = min(read)
+        return self._last_ns
+
+    def _read(self, kind: str, text: str, year: int = _LEAP_YEAR) -> int | None:
+        if kind in UNIT_DIGITS:
+            return scaled_int(text, UNIT_DIGITS[kind])
+        if kind == "iso":
+            return iso_ns(text)
+        form, text = (_CLF, text) if kind == "clf" else (_SYSLOG, f"{year} {text}")
+        try:
+            moment = datetime.strptime(text, form)
+        except ValueError:
+            return None
+        past = moment.replace(tzinfo=moment.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+        return (past.days * 86_400 + past.seconds) * SECOND_NS
