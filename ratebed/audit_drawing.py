@@ -54,7 +54,8 @@ def _draw_worst(axes: Axes, found: Audit, finding: Finding) -> None:
     promise, its = found.promise, finding.excess
     at_ns = found.log.at_ns[(found.log.user == finding.user) & ~found.is_rejected] - found.shift_ns
     span_ns = max(its.to_ns - its.from_ns, promise.period_ns // 20, 1)
-    until_ns = its.to_ns + (round(AFTER * span_ns) if promise.kind == BUCKET else 0)
+    end_ns = int(found.log.at_ns[-1]) - found.shift_ns
+    until_ns = min(end_ns, its.to_ns + round(AFTER * span_ns)) if promise.kind == BUCKET else its.to_ns
     since = at_ns[(at_ns >= its.from_ns) & (at_ns <= until_ns)]
     unit_ns, unit = (SECOND_NS, "s") if span_ns < 600 * SECOND_NS else (60 * SECOND_NS, "min")
     ends = np.array([0, (until_ns - its.from_ns)])
