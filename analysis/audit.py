@@ -186,7 +186,7 @@ def _since(at_ns: Int64, promise: Promise, begin_ns: int, *others: Int64) -> tup
 # --- a whole log ---------------------------------------------------------------------------------
 
 
-class Finding(NamedTuple):
+class Proof(NamedTuple):
     """Of one user: counts of its requests, the excess, and what was wrongly withheld, from ``first_ns`` to ``last_ns``.
 
     ``unjudged_count``: rejections after ``until_ns``, when not all files of the log speak any more.
@@ -204,7 +204,7 @@ class Finding(NamedTuple):
 
 def audit(
     at_ns: Int64, user: Any, is_admitted: Bools, blur_ns: int, promise: Promise, begin_ns: int, until_ns: int
-) -> tuple[list[Finding], Bools]:
+) -> tuple[list[Proof], Bools]:
     """Each user's finding, and which requests were wrongly rejected; rows of shape (n,), stamps that ascend.
 
     ``at_ns``: the left ends; ``begin_ns``, ``until_ns``: where what came before and what came later is unknown.
@@ -221,7 +221,7 @@ def audit(
         wrong[rows] = mine
         instants = at[mine]
         findings.append(
-            Finding(
+            Proof(
                 user=int(user[rows[0]]),
                 admitted_count=int(admitted.sum()),
                 rejected_count=int((~admitted).sum()),

@@ -3,8 +3,10 @@
 Registry: ``FIGURES``, key -> "module:FIGURE", imported on use.
 """
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from core.errors import SpecError
 from core.registry import lookup
 
 if TYPE_CHECKING:
@@ -113,7 +115,11 @@ CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst", "E": "epulsar", "W": "lim
 
 
 def load_figure(key: str) -> "Figure":
-    """The figure called ``key``; SpecError for an unknown one."""
+    """The figure called ``key``; SpecError for an unknown one, with those that it may have meant."""
+    if key not in FIGURES:
+        alike = sorted((name for name in FIGURES if key in name), key=len)[:5] or get_close_matches(key, FIGURES, 5)
+        meant = f"did you mean {', '.join(alike)}? " if alike else ""
+        raise SpecError(f"unknown figure {key!r}", f"{meant}`ratebed list` has them all")
     figure: Figure = lookup("figure", FIGURES, key)
     return figure
 

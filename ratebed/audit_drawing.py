@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.audit import BUCKET, Finding
+from analysis.audit import BUCKET, Proof
 from core.units import SECOND_NS
 from paper_figs.drawing import GREY, categories, curve, label, marks, sentence, sheet, title
 from paper_figs.keys import key, legend_above
@@ -49,7 +49,7 @@ def draw(found: Audit, folder: Path) -> list[Path]:
     return paths
 
 
-def _draw_worst(axes: Axes, found: Audit, finding: Finding) -> None:
+def _draw_worst(axes: Axes, found: Audit, finding: Proof) -> None:
     """One user's admissions around its worst interval, counted from its begin, and the most that was allowed since."""
     promise, its = found.promise, finding.excess
     at_ns = found.log.at_ns[(found.log.user == finding.user) & ~found.is_rejected] - found.shift_ns
@@ -73,7 +73,7 @@ def _draw_worst(axes: Axes, found: Audit, finding: Finding) -> None:
     axes.set_ylabel("requests")
 
 
-def _draw_rejections(axes: Axes, found: Audit, users: list[Finding]) -> None:
+def _draw_rejections(axes: Axes, found: Audit, users: list[Proof]) -> None:
     """A mark a rejection, a row a user."""
     log = found.log
     span_ns = int(log.at_ns[-1] - log.at_ns[0])

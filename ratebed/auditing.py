@@ -1,11 +1,11 @@
 """What an audit says of a log: a document for machines, and words; ``audit_drawing`` draws it."""
 
-from collections.abc import Sequence
 from datetime import UTC, datetime
 
-from analysis.audit import BUCKET, Finding, Promise, audit
+from analysis.audit import BUCKET, Proof, Promise, audit
 from core.records import Json
 from core.units import SECOND_NS
+from ratebed.rows import columns
 from workloads.service_log import ServiceLog
 
 
@@ -60,7 +60,7 @@ class Audit:
             "cannot_show": self.silences(),
         }
 
-    def _excess(self, finding: Finding) -> Json:
+    def _excess(self, finding: Proof) -> Json:
         its = finding.excess
         return {
             "user": self.log.users[finding.user],
@@ -77,7 +77,7 @@ class Audit:
         """How far off clocks would have to be for nothing to be proven."""
         return None if needed_ns is None else max(0, -(-(needed_ns - self.blur_ns) // 2) + self.skew_ns)
 
-    def _withheld(self, finding: Finding) -> Json:
+    def _withheld(self, finding: Proof) -> Json:
         assert finding.first_ns is not None and finding.last_ns is not None
         return {
             "user": self.log.users[finding.user],
@@ -139,7 +139,7 @@ class Audit:
             beyond, allowed = f"{row['least_excess']:.1f}", f"{row['allowed']:.1f}"
             rows.append((row["user"], beyond, str(row["admitted"]), allowed, _instant(row["from_ns"]), span, skew))
         said = f"MORE THAN PROMISED: {_counted(len(self.exceeding), 'user')}, at least"
-        return [said, *_table(head, rows), *_more(len(self.exceeding), most)]
+        return [said, *columns(head, rows), *_more(len(self.exceeding), most)]
 
     def _told_withheld(self, most: int) -> list[str]:
         if not self.withholding:
@@ -151,14 +151,14 @@ class Audit:
             rows.append((row["user"], str(row["wrongly_rejected"]), str(row["rejected"]), *instants))
         said = f"WRONGLY REJECTED: at least {_counted(count, 'request')} of {_counted(len(self.withholding), 'user')}"
         head = "user", "wrongly", "of rejected", "first", "last"
-        return [said, *_table(head, rows), *_more(len(self.withholding), most)]
+        return [said, *columns(head, rows), *_more(len(self.withholding), most)]
 
 
-def _by_excess(finding: Finding) -> tuple[float, int]:
+def _by_excess(finding: Proof) -> tuple[float, int]:
     return -finding.excess.tokens, finding.user
 
 
-def _by_withheld(finding: Finding) -> tuple[int, int]:
+def _by_withheld(finding: Proof) -> tuple[int, int]:
     return -finding.withheld_count, finding.user
 
 
@@ -182,16 +182,6 @@ def _instant(at_ns: int) -> str:
 
 def _counted(count: int, what: str) -> str:
     return f"{count:,} {what}{'s' * (count != 1)}"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Columns as wide as what is in them: the first to the left, the others to the right."""
-    wide = [max(map(len, column)) for column in zip(head, *rows, strict=True)]
-    lines = []
-    for first, *others in (head, *rows):
-        right = [text.rjust(width) for text, width in zip(others, wide[1:], strict=True)]
-        lines.append("  " + "  ".join([first.ljust(wide[0]), *right]).rstrip())
-    return lines
 
 
 def _more(count: int, most: int) -> list[str]:

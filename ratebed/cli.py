@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import traceback
+from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
 
@@ -42,13 +43,27 @@ def _told(error: Exception) -> int:
     """Say what went wrong; returns the exit code."""
     usage = getattr(error, "format_message", None)  # the command-line library's usage errors
     if usage is not None:
-        error = SpecError(usage())
+        error = _unknown_option(error) or SpecError(usage())
     elif isinstance(error, OSError):
         error = _of_the_machine(error)
     elif not isinstance(error, HarnessError):  # past all guards
         error = _of_ours(error)
     print(f"ratebed: {error}", file=sys.stderr)
     return USAGE if isinstance(error, SpecError) else FAILED
+
+
+def _unknown_option(error: Exception) -> SpecError | None:
+    """Of an option that the verb does not have: the closest one, or the figures that have it."""
+    name, known = getattr(error, "option_name", ""), getattr(error, "possibilities", None)
+    if known is None:
+        return None
+    from paper_figs import FIGURES
+    from ratebed.declared import declared
+
+    theirs = declared(tuple(FIGURES)).get(name.removeprefix("--"))
+    close = get_close_matches(name, known, 1)
+    fix = f"it belongs to {', '.join(theirs[1])}" if theirs else f"did you mean {close[0]}?" if close else "see --help"
+    return SpecError(f"unknown option {name}", fix)
 
 
 def _of_the_machine(error: OSError) -> MachineError:

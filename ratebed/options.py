@@ -18,7 +18,7 @@ from testbed import load_testbed
 
 Keys = Annotated[
     list[str] | None,
-    typer.Argument(metavar="FIGURE...", help="figures, as in `ratebed list`"),
+    typer.Argument(metavar="FIGURE...", help="figures, as in `ratebed list`", autocompletion=lambda: list(FIGURES)),
 ]
 All = Annotated[bool, typer.Option("--all", help="every figure")]
 ScaleName = Annotated[str, typer.Option("--scale", metavar="|".join(SCALES), help="how much of each grid")]
@@ -36,6 +36,7 @@ Calibration = Annotated[
 ]
 SparkMaster = Annotated[str, typer.Option("--spark-master", help="the Spark cluster; empty = this machine")]
 PlotInvalid = Annotated[bool, typer.Option("--plot-invalid", help="draw and judge runs that found themselves invalid")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no progress: results and what went wrong alone")]
 JOBS_MAXIMUM = 1_024  # processes of 400 MB each
 SEED_LIMIT = 2**63
 SEED = 2  # of what is shown unless somebody asks for another; nobody had looked at it when the readings were fixed
@@ -62,6 +63,7 @@ class RunRequest:
     testbed_options: Options = field(default_factory=dict)  # of live runs
     draws: bool = True  # else a figure's tables are enough
     repetitions: int = 0  # of each point of a figure; 0: as the scale says
+    is_quiet: bool = False  # results alone are said
 
     @property
     def master(self) -> str:
@@ -86,7 +88,8 @@ class RunRequest:
         declared = {option.name for option in load_figure(key).experiment.options}
         for flag, value in _pairs(self.extra):
             if flag in declared:
-                words += [f"--{flag}={value}"] if flag in _flags() else [f"--{flag}", value]
+                on_off = {"yes": f"--{flag}", "no": f"--no-{flag}"} if flag in _flags() else {}
+                words += [on_off[value]] if on_off else [f"--{flag}", value]
         return " ".join(words)
 
 
@@ -102,6 +105,7 @@ def make_request(
     testbed_options: Options | None = None,
     draws: bool = True,
     repetitions: int = 0,
+    is_quiet: bool = False,
     **others: str,
 ) -> RunRequest:
     """Check the words of a command; SpecError names the one that is wrong."""
@@ -119,14 +123,13 @@ def make_request(
         raise SpecError(f"--repetitions {repetitions}", "give at least 1")
     if not -SEED_LIMIT <= seed < SEED_LIMIT:
         raise SpecError(f"--seed {seed}", "give a number of at most 64 bits")
-    names, more = _figures_and_options(keys or ())
-    extra = [*more, *extra]
-    chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(names))
+    chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(keys or ()))
     options = figure_options(chosen, extra)
     workers = jobs or core_count()
     return RunRequest(
         chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), every=every,
-        plot_invalid=plot_invalid, testbed_options=at, draws=draws, repetitions=repetitions, **others,
+        plot_invalid=plot_invalid, testbed_options=at, draws=draws, repetitions=repetitions, is_quiet=is_quiet,
+        **others,
     )  # fmt: skip
 
 
@@ -141,18 +144,6 @@ def choose_docker_daemon(choice: str) -> None:
 def core_count() -> int:
     """The cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def _figures_and_options(words: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Options that only a figure knows come mixed with the figures' names: ``--trace FILE`` is two words."""
-    names: list[str] = []
-    options: list[str] = []
-    flags = _flags() if any(word.startswith("--") for word in words) else frozenset()
-    for word in words:
-        last = options[-1] if options else ""
-        waiting = last.startswith("--") and "=" not in last and last[2:] not in flags
-        (options if word.startswith("--") or waiting else names).append(word)
-    return names, options
 
 
 def figure_options(keys: Iterable[str], extra: Sequence[str]) -> dict[str, dict[str, object]]:
@@ -203,7 +194,7 @@ def _converted(option: Option, text: str) -> object:
         raise SpecError(f"--{name} {text!r}", hint(text, [str(value) for value in option.values]))
     if kind is bool:
         if text not in ("yes", "no"):
-            raise SpecError(f"--{name} {text!r}", f"write --{name} alone, or --{name}=no")
+            raise SpecError(f"--{name} {text!r}", f"write --{name}, or --no-{name}")
         return text == "yes"
     try:
         return kind(text)

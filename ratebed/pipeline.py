@@ -12,7 +12,7 @@ name ``<figure>@<testbed>`` or ``<figure>@<testbed>-small``, and so does one und
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,6 +90,14 @@ def make_plan(request: RunRequest) -> CampaignPlan:
     return CampaignPlan(campaign, run_ids, skipped, settings, lacking)
 
 
+def plan_of(specs: Iterable[RunSpec], request: RunRequest) -> CampaignPlan:
+    """The runs of points that are no figure's, under the name "points"."""
+    campaign = Campaign(request.out / "runs")
+    ids = campaign.add(adapted(spec, request) for spec in specs)
+    check_all(campaign.wanted.values())
+    return CampaignPlan(campaign, {"points": ids}, {})
+
+
 def with_servers(specs: list[RunSpec], runs: Path) -> tuple[list[RunSpec], list[str]]:
     """The specs that are in ``runs`` or can be run, and what this machine lacks for the others, with the way to get it.
 
@@ -164,7 +172,8 @@ def run(plan: CampaignPlan, request: RunRequest, notify: Callable[[Finished], No
     """Execute what is missing, with progress; returns the failures.  ``notify`` is told of each run that ends."""
     for run_id, reason in plan.campaign.damaged().items():
         print(f"damaged: {run_id}: {reason}; set aside, it is made anew", flush=True)
-    with RunProgress(plan.campaign.missing(), total=len(plan.campaign.wanted), jobs=request.jobs) as progress:
+    total, jobs = len(plan.campaign.wanted), request.jobs
+    with RunProgress(plan.campaign.missing(), total, jobs, request.is_quiet) as progress:
 
         def tell(finished: Finished) -> None:
             progress.finished(finished)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 
 from collectors.integrity import verified
 from core.records import Json, Row
-from harness.campaign import Campaign, Finished
+from harness.campaign import Finished
 from harness.experiment import RunSpec
-from harness.run import check_all
 from ratebed import interrupts, pipeline
 from ratebed.options import RunRequest
+from ratebed.rows import told as rows_told
 from ratebed.studio import Studio
 from ratebed.validity import are_invalid, standing_of, standings_of, told
 
@@ -43,7 +43,8 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
         if note := doubts_note(section["doubtful"], section["run_ids"]):
             print(f"{section['name']}: {note}")
     _print_failures(failures, len(plan.campaign.wanted))
-    print(f"claims: {counts_line(results)}")
+    asked = [result for result in results if set(result.claim.figures) & plan.run_ids.keys()]
+    print(f"claims: {counts_line(asked) or 'none'}")
     print(f"report: {path.resolve()}")
     summary = {
         "report": str(path.resolve()),
@@ -97,7 +98,7 @@ def _made(request: RunRequest) -> tuple[pipeline.CampaignPlan, list[Finished], d
 
 
 def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[Row]]:
-    """Ad-hoc points and matrices: run them, print one line each; returns the exit code and the lines' values.
+    """Ad-hoc points and matrices: run them, print a table; returns the exit code and the rows.
 
     The code is 1 where a run failed, or where all of them are invalid.
     """
@@ -105,17 +106,14 @@ def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list
 
     find_java()
     interrupts.writes_to(request.out)
-    campaign = Campaign(request.out / "runs")
-    ids = campaign.add(pipeline.adapted(spec, request) for spec in specs)
-    check_all(campaign.wanted.values())
-    plan = pipeline.CampaignPlan(campaign, {}, {})
+    plan = pipeline.plan_of(specs, request)
+    campaign, ids = plan.campaign, list(plan.campaign.wanted)
     failures = pipeline.run(plan, request)
     _print_failures(failures, len(ids))
     missing = campaign.missing()
     standings = {i: standing_of(verified(campaign.runs / i)) for i in ids if i not in missing}
     rows = summarise(list(standings), request)
-    for row in rows:
-        print("  ".join(f"{key}={value}" for key, value in row.items()))
+    print("\n".join(rows_told(rows, campaign.wanted)))
     code = told(standings)
     return (1 if failures else code), [row | standings[row["run_id"]].row() for row in rows]
 

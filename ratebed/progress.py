@@ -1,6 +1,7 @@
-"""The progress of a campaign: a bar with the time left, and one line for each finished run."""
+"""The progress of a campaign: on a terminal a bar with the time left, elsewhere a line every half a minute."""
 
 import sys
+import time
 from collections.abc import Mapping
 from types import TracebackType
 
@@ -8,29 +9,31 @@ from harness.campaign import Finished
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
 
+EVERY_S = 30.0
+
 
 class RunProgress:
-    """Prints while runs finish; the bar appears on a terminal only."""
+    """Prints while runs finish; what fails is said at once.  ``is_quiet``: nothing else is."""
 
-    def __init__(self, missing: Mapping[str, RunSpec], total: int, jobs: int):
+    def __init__(self, missing: Mapping[str, RunSpec], total: int, jobs: int, is_quiet: bool = False):
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
 
         self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-        self.count, self.done = len(missing), 0
+        self.count, self.done, self.is_quiet = len(missing), 0, is_quiet
         self.bar = Bar(
             TextColumn("runs"), BarColumn(), TextColumn("{task.fields[done]}/{task.fields[count]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=self.console, transient=True,
-            disable=not self.console.is_terminal,
+            disable=is_quiet or not self.console.is_terminal,
         )  # fmt: skip
-        self.task = self.bar.add_task(
-            "runs", total=sum(map(expected_seconds, missing.values())), done=0, count=self.count
-        )
-        have = total - self.count
-        self.console.print(
-            f"{total} runs: {have} there already, {self.count} to do on {jobs} process{'es' * (jobs != 1)}"
-        )
+        self.work_s, self.worked_s = sum(map(expected_seconds, missing.values())), 0.0
+        self.task = self.bar.add_task("runs", total=self.work_s, done=0, count=self.count)
+        self.begin_s = self.said_s = time.monotonic()
+        if not is_quiet:
+            have = total - self.count
+            on = f"on {jobs} process{'es' * (jobs != 1)}"
+            self.console.print(f"{total} run{'s' * (total != 1)}: {have} there already, {self.count} to do {on}")
 
     def __enter__(self) -> "RunProgress":
         self.bar.start()
@@ -44,9 +47,19 @@ class RunProgress:
     def finished(self, run: Finished) -> None:
         """A run came home."""
         self.done += 1
-        self.bar.update(self.task, advance=expected_seconds(run.spec), done=self.done)
-        outcome = f"FAILED: {run.error}" if run.error else f"{run.seconds:.1f} s"
-        self.console.print(f"[{self.done}/{self.count}] {run.run_id} {describe(run.spec)}  {outcome}", markup=False)
+        self.worked_s += expected_seconds(run.spec)
+        self.bar.update(self.task, completed=self.worked_s, done=self.done)
+        if run.error:
+            self.console.print(f"FAILED: {run.run_id} {describe(run.spec)}: {run.error}", markup=False)
+        now_s = time.monotonic()
+        if self.bar.disable and not self.is_quiet and now_s - self.said_s >= EVERY_S and self.done < self.count:
+            self.said_s = now_s
+            print(f"{self.done} of {self.count} runs, about {self._left(now_s)} left", flush=True)
+
+    def _left(self, now_s: float) -> str:
+        """As the expected and the passed time of what is done say."""
+        left_s = (now_s - self.begin_s) * (self.work_s / self.worked_s - 1) if self.worked_s else self.work_s
+        return f"{left_s:.0f} s" if left_s < 100 else f"{left_s / 60:.0f} min"
 
 
 def describe(spec: RunSpec) -> str:

@@ -172,7 +172,8 @@ class Studio:
             tables = coming.result()
             drawing = None
             if self.request.draws:
-                print(f"drawing {name} ({run_count} runs)" if run_count else f"drawing {name}", flush=True)
+                if not self.request.is_quiet:
+                    print(f"drawing {name} ({run_count} runs)" if run_count else f"drawing {name}", flush=True)
                 drawing = figure.draw(tables)
             lacking = self.plan.lacking.get(key, [])
             without = f"Not on this machine: {'; '.join(lacking)}" if lacking else ""

@@ -89,7 +89,7 @@ class ServiceLog:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class LogQuery:
     """What to read.
 
     ``columns``: role to the name of a column, of JSON also ``request.client``; ``pattern``: a regular expression whose
@@ -107,7 +107,7 @@ class _BadRow(Exception):
     """Why a row is no request, and the field that shows it."""
 
 
-def read_service_log(paths: Sequence[str], wanted: Wanted) -> ServiceLog:
+def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
     """All files as one log; each is a node's, unless a column says who was asked.
 
     SpecError with file and line for a row that is no request, unless such rows are to be passed over.
@@ -149,7 +149,7 @@ def read_service_log(paths: Sequence[str], wanted: Wanted) -> ServiceLog:
 
 
 def _requests(
-    path: str, wanted: Wanted, skipped: Counter[str], notes: list[str]
+    path: str, wanted: LogQuery, skipped: Counter[str], notes: list[str]
 ) -> Iterator[tuple[int, str, str, bool]]:
     """Stamp, user, node and whether it was admitted (True where nobody asks) of each row of a file."""
     rows = _rows(path)
@@ -280,7 +280,7 @@ def _field(row: Mapping[str, Any], name: str) -> Any:
     return at
 
 
-def _columns(path: str, row: Mapping[str, Any], wanted: Wanted) -> dict[str, str]:
+def _columns(path: str, row: Mapping[str, Any], wanted: LogQuery) -> dict[str, str]:
     """The column of each role, as asked or as usual; SpecError where there is none."""
     lower = {name.lower(): name for name in row}
     found = dict(wanted.columns)

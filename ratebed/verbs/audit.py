@@ -52,7 +52,7 @@ def audit(
     from ratebed.audit_drawing import draw
     from ratebed.auditing import Audit
     from systems.parts.limit import limit_of, per_period
-    from workloads.service_log import REJECTED, ROLES, Wanted, read_service_log
+    from workloads.service_log import REJECTED, ROLES, LogQuery, read_service_log
     from workloads.text_columns import column_map
 
     if promise not in KINDS:
@@ -71,7 +71,7 @@ def audit(
         promise, burst or count, its.ticks_per_ns, its.token_ticks, round(count / its.rate_rps * SECOND_NS)
     )
     named = {role: str(name) for role, name in column_map(columns, ROLES).items()}
-    wanted = Wanted(named, pattern, rejected.split(",") if rejected else REJECTED, skip_bad=skip_bad)
+    wanted = LogQuery(named, pattern, rejected.split(",") if rejected else REJECTED, skip_bad=skip_bad)
     found = Audit(read_service_log(log, wanted), promised, skew_ns)
     paths = draw(found, out / "audit")
     if as_json:

@@ -5,6 +5,7 @@ from pathlib import Path
 import typer
 
 from ratebed import options as o
+from ratebed.declared import given
 
 
 def figures(
@@ -21,14 +22,15 @@ def figures(
     calibration: o.Calibration = "",
     spark_master: o.SparkMaster = "",
     plot_invalid: o.PlotInvalid = False,
+    quiet: o.Quiet = False,
 ) -> int:
     """Run what is missing, aggregate on Spark, draw, judge the claims, write the report; all figures by default."""
     from ratebed.produce import produce_figures
 
     o.choose_docker_daemon(docker_daemon)
     request = o.make_request(
-        keys, every or not keys, scale, seed, jobs, out, context.args,
+        keys, every or not keys, scale, seed, jobs, out, given(context),
         testbed=testbed, calibration=calibration, spark_master=spark_master, plot_invalid=plot_invalid,
-        repetitions=repetitions,
+        repetitions=repetitions, is_quiet=quiet,
     )  # fmt: skip
     return produce_figures(request)[0]

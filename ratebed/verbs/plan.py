@@ -8,13 +8,19 @@ import typer
 
 from harness.experiment import RunSpec
 from ratebed import options as o
+from ratebed.declared import given
+from ratebed.verbs.run import Settings, System, Topology, Words, Workload, points_of
 from testbed import load_testbed
 
 
 def plan(
     context: typer.Context,
-    keys: o.Keys = None,
+    keys: Words = None,
     every: o.All = False,
+    system: System = "",
+    workload: Workload = "",
+    topology: Topology = "srtm-lan",
+    settings: Settings = None,
     scale: o.ScaleName = "quick",
     seed: o.Seed = o.SEED,
     repetitions: o.Repetitions = 0,
@@ -24,23 +30,21 @@ def plan(
     inventory: o.Inventory = "",
     as_json: o.AsJson = False,
 ) -> None:
-    """Runs, expected time, memory, disk and privileges of figures; nothing is started."""
+    """Runs, expected time, memory, disk and privileges of figures, a matrix file or a point; nothing is started."""
     from harness.estimate import KILOBYTES_PER_RUN, MEGABYTES_PER_WORKER, campaign_seconds
-    from ratebed.pipeline import make_plan
+    from harness.matrix import testbed_options
+    from ratebed.pipeline import make_plan, plan_of
 
+    words = list(keys or ())
+    options, settings = testbed_options(settings or [])
+    matrix = words.pop(0) if words and words[0].endswith(".toml") else ""
+    is_point = bool(matrix or workload)
     request = o.make_request(
-        keys,
-        every or not keys,
-        scale,
-        seed,
-        jobs,
-        out,
-        context.args,
-        testbed=testbed,
-        inventory=inventory,
-        repetitions=repetitions,
-    )
-    campaign_plan = make_plan(request)
+        words, every or not (words or is_point), scale, seed, jobs, out, given(context),
+        testbed=testbed, inventory=inventory, repetitions=repetitions, testbed_options=options, extra_system=system,
+    )  # fmt: skip
+    points = points_of(request, matrix, workload, topology, settings)
+    campaign_plan = make_plan(request) if points is None else plan_of(points, request)
     missing = campaign_plan.campaign.missing()
     rows = [
         {
@@ -64,18 +68,25 @@ def plan(
     if as_json:
         print(json.dumps({"figures": rows, "total": total}, indent=2))
         return
+    wide = max((len(str(row["figure"])) for row in rows), default=0) + 2
     for row in rows:
         text = (
             row["skipped"] and f"skipped: {row['skipped']}"
-        ) or f"{row['to_do']:>5} of {row['runs']:>5} runs to do, about {row['seconds']:.0f} s"
-        print(f"{row['figure']:<16}{text}")
+        ) or f"{row['to_do']:>5} of {row['runs']:>5} runs to do, about {_span(row['seconds'])}"
+        print(f"{row['figure']:<{wide}}{text}")
         for what in campaign_plan.lacking.get(str(row["figure"]), ()):
-            print(f"{'':<16}without {what}")
+            print(f"{'':<{wide}}without {what}")
+    shared = " (figures share runs)" * (len(rows) > 1)
+    on = f"{request.jobs} process{'es' * (request.jobs != 1)}"
     print(
-        f"in all (figures share runs): {total['to_do']} of {total['runs']} runs, about {total['seconds']:.0f} s on "
-        f"{request.jobs} processes, then Spark and drawing; {total['memory_megabytes']} MB memory, "
-        f"{total['disk_megabytes']} MB disk, privileges: {total['privileges']}"
+        f"in all{shared}: {total['to_do']} of {total['runs']} runs, about {_span(total['seconds'])} on {on}, then "
+        f"Spark and drawing; {total['memory_megabytes']} MB memory, {total['disk_megabytes']} MB disk, "
+        f"privileges: {total['privileges']}"
     )
+
+
+def _span(seconds: float) -> str:
+    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
 
 
 def privileges(specs: Iterable[RunSpec]) -> str:

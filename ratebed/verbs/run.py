@@ -10,9 +10,17 @@ import typer
 
 from core.errors import SpecError
 from core.records import Json, Row
+from harness.experiment import RunSpec
+from paper_figs import FIGURES
 from ratebed import options as o
+from ratebed.declared import given
 
-Words = Annotated[list[str] | None, typer.Argument(metavar="FIGURE... | FILE.toml", help="figures, or a matrix file")]
+Words = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FIGURE... | FILE.toml", help="figures, or a matrix file", autocompletion=lambda: list(FIGURES)
+    ),
+]
 System = Annotated[
     str, typer.Option("--system", help="ad-hoc: a key or path.py:SYSTEM; with figures: one more system in their grids")
 ]
@@ -47,6 +55,7 @@ def run(
     calibration: o.Calibration = "",
     spark_master: o.SparkMaster = "",
     plot_invalid: o.PlotInvalid = False,
+    quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> int:
     """Run figures, a matrix file (.toml), or one point (--system, --workload); what is there is not repeated."""
@@ -57,9 +66,9 @@ def run(
     options, settings = testbed_options(settings or [])
     matrix = words.pop(0) if words and words[0].endswith(".toml") else ""
     request = o.make_request(
-        words, every, scale, seed, jobs, out, context.args,
+        words, every, scale, seed, jobs, out, given(context),
         testbed=testbed, inventory=inventory, calibration=calibration, spark_master=spark_master, extra_system=system,
-        plot_invalid=plot_invalid, testbed_options=options, repetitions=repetitions,
+        plot_invalid=plot_invalid, testbed_options=options, repetitions=repetitions, is_quiet=quiet,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         code, summary = _run(request, matrix, workload, topology, settings)
@@ -72,19 +81,31 @@ def _run(
     request: o.RunRequest, matrix: str, workload: str, topology: str, settings: list[str]
 ) -> tuple[int, Json | list[Row]]:
     """Figures, a matrix file, or one point: whichever the words ask for."""
-    from harness.matrix import ad_hoc, read_matrix
     from ratebed.produce import produce_figures, produce_points
+
+    points = points_of(request, matrix, workload, topology, settings)
+    if points is not None:
+        return produce_points(points, request)
+    if request.keys:
+        return produce_figures(request)
+    raise SpecError("nothing to run", "name figures (see ratebed list), a matrix file, or --system and --workload")
+
+
+def points_of(
+    request: o.RunRequest, matrix: str, workload: str, topology: str, settings: list[str]
+) -> list[RunSpec] | None:
+    """The points of a matrix file, or the one that the words are about; None where they are about figures."""
+    from harness.matrix import ad_hoc, read_matrix
 
     if request.keys and not matrix:
         if workload or settings:
             raise SpecError("--workload and --set belong to ad-hoc points", "leave out the figure, or these options")
-        return produce_figures(request)
+        return None
     if matrix and not request.keys:
-        return produce_points(read_matrix(Path(matrix), request.seed), request)
+        return read_matrix(Path(matrix), request.seed)
     if request.extra_system and workload and not request.keys:
         places = [f"testbed={request.testbed}"] if request.testbed else []  # the point is checked where it runs
         places += [f"testbed.{name}={json.dumps(value)}" for name, value in request.testbed_options.items()]
         settings = [*settings, *places]
-        points = ad_hoc(request.extra_system, workload, topology, settings, request.repetitions or 1, request.seed)
-        return produce_points(points, request)
+        return ad_hoc(request.extra_system, workload, topology, settings, request.repetitions or 1, request.seed)
     raise SpecError("nothing to run", "name figures (see ratebed list), a matrix file, or --system and --workload")

@@ -40,7 +40,7 @@ from testbed.servers.serf_rpc import SerfRpc
 from testbed.topologies.tables import read_square, read_table
 from testbed.topologies.topology import TOPOLOGIES, load_topology
 from workloads import load as load_workload
-from workloads.service_log import Wanted, read_service_log
+from workloads.service_log import LogQuery, read_service_log
 from workloads.towers import read_towers
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -115,7 +115,7 @@ def _log(path: Path) -> None:
 
 def _service_log(path: Path) -> None:
     for skip_bad in (False, True):
-        log = read_service_log([str(path)], Wanted({}, skip_bad=skip_bad))
+        log = read_service_log([str(path)], LogQuery({}, skip_bad=skip_bad))
         found = Audit(log, Promise("bucket", 5, 5, 1_000_000_000, 1_000_000_000), 1_000_000)
         json.dumps(found.document())
         assert found.lines(3)

@@ -1,15 +1,21 @@
-"""The command line without Spark: words, errors of one line, exit codes."""
+"""The command line: words, errors of one line, exit codes, options of figures, progress, rows of points."""
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from harness.campaign import Finished
 from harness.experiment import RunSpec
 from paper_figs import FIGURES, all_claims
+from ratebed import progress
 from systems import SYSTEMS
 from workloads import WORKLOADS
 
@@ -54,7 +60,7 @@ def test_plan_says_what_is_skipped_and_why():
 @pytest.mark.parametrize(
     ("words", "code", "text"),
     [
-        (["run", "srtm-fig77"], 2, "did you mean 'srtm-fig7'"),
+        (["run", "srtm-fig77"], 2, "did you mean srtm-fig7, "),
         (["run"], 2, "nothing to run"),
         (["run", "srtm-fig7", "--scale", "huge"], 2, "quick"),
         (["run", "srtm-fig7", "--colour", "red"], 2, "--colour"),
@@ -131,8 +137,9 @@ def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path, sent):
         [sys.executable, "-m", "ratebed", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     assert child.stdout is not None
-    while not child.stdout.readline().startswith("[2/"):
+    while len(list((out / "runs").glob("*/manifest.json"))) < 2:
         assert child.poll() is None
+        time.sleep(0.01)
     child.send_signal(sent)
     _, errors = child.communicate(timeout=240)  # workers finish what they have begun, compiling perhaps
     assert child.returncode == 130 and "interrupted" in errors and "Traceback" not in errors
@@ -224,3 +231,72 @@ def test_what_passes_all_guards_is_one_short_line(error, words):
     assert done.returncode == 1 and done.stdout == "", done.stderr
     (line,) = done.stderr.splitlines()
     assert len(line) <= 300 and all(word in line for word in words), line
+
+
+# --- options, progress, rows ---------------------------------------------------------------------
+
+
+def test_figures_have_their_options_in_the_help_of_verbs():
+    text = ratebed("run", "limiters-plane", "--help").stdout
+    for name in ("--log", "--limit", "--columns", "--duration", "--start", "--speed", "--nodes", "--cities"):
+        assert f" {name} " in text, name
+    assert "--no-skip-bad" in text and "--log" not in ratebed("run", "--help").stdout
+    assert "name one before --help" in ratebed("figures", "--help").stdout
+
+
+def test_options_that_a_verb_lacks_are_named_with_what_was_meant():
+    for words, told in (
+        (["run", "srtm-fig7", "--sede", "7"], "unknown option --sede; did you mean --seed?"),
+        (["run", "srtm-fig5", "--trace", "F"], "unknown option --trace; it belongs to srtm-trace"),
+        (["plan", "--spede", "2"], "unknown option --spede; did you mean --speed?"),
+        (["threshold", "--colums", "x"], "unknown option --colums; did you mean --columns?"),
+        (["plan", "fig9"], "unknown figure 'fig9'; did you mean srtm-fig9"),
+    ):
+        done = ratebed(*words)
+        assert done.returncode == 2 and done.stderr.startswith(f"ratebed: {told}"), done.stderr
+
+
+def test_the_version_and_completion():
+    assert re.fullmatch(r"ratebed \d+\.\d+\.\d+, commit \S+\n", ratebed("--version").stdout)
+    program = Path(sys.executable).parent / "ratebed"
+    for shell in ("bash", "zsh", "fish"):
+        typed = dict.fromkeys(("_TYPER_COMPLETE_ARGS", "COMP_WORDS"), "ratebed run srtm-fig") | {"COMP_CWORD": "2"}
+        complete = {"_RATEBED_COMPLETE": f"complete_{shell}", "_TYPER_COMPLETE_FISH_ACTION": "get-args"} | typed
+        done = subprocess.run([program], env=os.environ | complete, capture_output=True, text=True)
+        assert "srtm-fig7" in done.stdout and "dst-" not in done.stdout, (shell, done.stdout, done.stderr)
+
+
+@pytest.mark.slow
+def test_rows_of_two_slos_are_told_apart_and_said_with_units(tmp_path):
+    matrix, out = tmp_path / "m.toml", str(tmp_path / "out")
+    matrix.write_text(
+        "[[grid]]\nsystem = 'lb'\nworkload = 'poisson'\nslo = ['1ms', '5ms']\nworkload_options = { publishers = 50 }\n"
+    )
+    planned = ratebed("plan", str(matrix), "--out", out).stdout
+    assert re.match(r"points +2 of +2 runs to do", planned)
+    done = ratebed("run", str(matrix), "--out", out)
+    assert done.returncode == 0, done.stderr
+    head, *rows = [line.split() for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert head[:3] == ["slo", "repetition", "run_id"] and "p99" in head and "(ms)" in head
+    assert [row[0] for row in rows] == ["1ms", "1ms", "5ms", "5ms"]
+    assert "workload.publishers = 50" in done.stdout
+    assert "0 of     2 runs to do" in ratebed("plan", str(matrix), "--out", out).stdout
+    quiet = ratebed("run", str(matrix), "--out", out, "--quiet").stdout.splitlines()
+    assert quiet == done.stdout.splitlines()[-len(quiet) :] and not any("to do" in line for line in quiet)
+
+
+def test_without_a_terminal_a_line_every_half_a_minute_says_what_is_left(capsys, monkeypatch):
+    specs = {str(number): RunSpec(system="lb", workload="poisson", repetition=number) for number in range(100)}
+    clock = iter(range(0, 10_000, 7))
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    with progress.RunProgress(specs, 120, 2) as shown:
+        for number, spec in specs.items():
+            shown.finished(Finished(spec, number, 1.0, "it broke" if number == "50" else ""))
+    first, *lines = capsys.readouterr().out.splitlines()
+    assert first == "120 runs: 20 there already, 100 to do on 2 processes"
+    assert len(lines) == 19 + 1 and sum(line.startswith("FAILED: 50 lb poisson") for line in lines) == 1
+    assert lines[0] == "5 of 100 runs, about 11 min left" and lines[-1].endswith("s left")
+    with progress.RunProgress(specs, 100, 2, is_quiet=True) as shown:
+        for number, spec in specs.items():
+            shown.finished(Finished(spec, number, 1.0))
+    assert capsys.readouterr().out == ""

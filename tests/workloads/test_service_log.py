@@ -11,7 +11,7 @@ import pytest
 
 from core.errors import SpecError
 from core.units import SECOND_NS
-from workloads.service_log import Wanted, read_service_log
+from workloads.service_log import LogQuery, read_service_log
 
 BEGIN_S = 1_709_208_000  # 2024-02-29 12:00 UTC
 ROWS = [(BEGIN_S + at, f"10.0.0.{at % 3}", 429 if at % 4 == 1 else 200) for at in range(12)]
@@ -32,7 +32,7 @@ def file(folder, name, text):
 
 
 def read(folder, text, name="a.log", **wanted):
-    return read_service_log([file(folder, name, text)], Wanted(wanted.pop("columns", {}), **wanted))
+    return read_service_log([file(folder, name, text)], LogQuery(wanted.pop("columns", {}), **wanted))
 
 
 def parquet(folder):
@@ -105,10 +105,10 @@ def test_files_are_nodes_or_parts_of_one(tmp_path):
     def log(name, stamps):
         return file(tmp_path, name, "ts,user,status\n" + "".join(f"{at},a,200\n" for at in stamps))
 
-    both = read_service_log([log("n1.csv", (1, 5, 9)), log("n2.csv", (3, 12))], Wanted({}))
+    both = read_service_log([log("n1.csv", (1, 5, 9)), log("n2.csv", (3, 12))], LogQuery({}))
     assert both.nodes == ("n1.csv", "n2.csv") and both.node.tolist() == [0, 1, 0, 0, 1]
     assert (both.from_ns, both.until_ns) == (3 * SECOND_NS, 9 * SECOND_NS)
-    rotated = read_service_log([log("l", (5, 9)), log("l.1", (1, 5))], Wanted({}))
+    rotated = read_service_log([log("l", (5, 9)), log("l.1", (1, 5))], LogQuery({}))
     assert (rotated.from_ns, rotated.until_ns) == (1 * SECOND_NS, 9 * SECOND_NS)
 
 
