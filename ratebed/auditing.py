@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from analysis.audit import BUCKET, Proof, Promise, audit
+from analysis.audit import BUCKET, Promise, Proof, audit
 from core.records import Json
 from core.units import SECOND_NS
 from ratebed.rows import columns

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -85,7 +86,7 @@ def plan(
     )
 
 
-def _span(seconds: float) -> str:
+def _span(seconds: Any) -> str:
     return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
 
 
