@@ -93,8 +93,8 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 
 def times(spec: RunSpec) -> int:
-    """Seven of who depends on how often Sentinels have to vote, and of the oracle for them."""
-    return 7 if spec.system == "centralised" or "failover_timeout" in spec.system_options else 1
+    """Seven of who depends on how often Sentinels have to vote, and of the oracle for them; two of the counter."""
+    return {"centralised": 7, "crdt-counter": 2}.get(spec.system, 7 if "failover_timeout" in spec.system_options else 1)
 
 
 def tables(data: Data) -> FigureTables:

@@ -65,7 +65,7 @@ def test_whom_votes_decide_is_run_more_often_and_paired_with_the_oracle():
     runs = EXPERIMENT.runs(SCALES["small"], {}, 1)
     counts = Counter((spec.system, bool(spec.system_options.get("failover_timeout"))) for spec in runs)
     assert counts[("centralised", False)] == counts[("ratelimit-sentinel", True)] == 21
-    assert counts[("ratelimit-sentinel", False)] == 3
+    assert counts[("ratelimit-sentinel", False)] == 3 and counts[("crdt-counter", False)] == 2 * 3 * 3
     seeds = {spec.seed for spec in runs if spec.system == "centralised"}
     assert {spec.seed for spec in runs} == seeds and len(seeds) == 21
 
