@@ -70,8 +70,8 @@ def test_whom_votes_decide_is_run_more_often_and_paired_with_the_oracle():
     assert {spec.seed for spec in runs} == seeds and len(seeds) == 21
 
 
-def test_it_takes_less_than_three_quarters_of_an_hour():
-    assert campaign_seconds(EXPERIMENT.runs(SCALES["quick"], {}, 1), 2) < 45 * 60
+def test_it_takes_less_than_an_hour():
+    assert campaign_seconds(EXPERIMENT.runs(SCALES["quick"], {}, 1), 2) < 60 * 60
 
 
 # --- claims --------------------------------------------------------------------------------------
