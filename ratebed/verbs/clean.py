@@ -1,22 +1,70 @@
 """``ratebed clean``: remove what is of no use any more."""
 
 import shutil
+import sys
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from core.errors import HarnessError
+from core.errors import HarnessError, SpecError
 from ratebed import options as o
 
+RUNS = "runs"
+
 Everything = Annotated[bool, typer.Option("--all", help="runs, tables, figures and report")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="say what would go; nothing does")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
+LISTED = 10  # folders at most
 
 
-def clean(out: o.Out = Path("out"), everything: Everything = False) -> int:
-    """Remove failed and damaged runs, those of older code, what killed commands left, processes too; --all: all."""
+def clean(out: o.Out = Path("out"), everything: Everything = False, dry_run: DryRun = False, yes: Yes = False) -> int:
+    """Remove failed and damaged runs, those of older code, what killed commands left, processes too; --all: all.
+
+    What killed commands left goes at once; results go once that is agreed to.
+    """
+    doomed = _doomed(out, everything)
+    for line in _told(doomed):
+        print(line)
+    if dry_run:
+        print("nothing is removed; what killed commands left would be, too")
+        return 0
     stuck = _clean_machine()
-    print(f"removed {_clean_folders(out, everything)} run folders")
+    removed = _remove_left(out)
+    if doomed and not yes:
+        if not sys.stdin.isatty():
+            raise SpecError(f"{len(doomed)} results to remove, and nobody to ask", "say --yes, or --dry-run")
+        if not typer.confirm("remove them?"):
+            doomed = {}
+    for folder in doomed:
+        shutil.rmtree(folder)
+    removed += sum(folder.parent.name == RUNS for folder in doomed)
+    print(f"removed {removed} run folders")
     return int(stuck)
+
+
+def _doomed(out: Path, everything: bool) -> dict[Path, str]:
+    """What is to go, and why."""
+    from collectors.partials import is_partial
+
+    folders = sorted(path for path in (out / RUNS).glob("*") if path.is_dir() and not is_partial(path))
+    if everything:
+        made = [out / name for name in ("tables", "figures", "report") if (out / name).is_dir()]
+        return dict.fromkeys([*folders, *made], "everything")
+    return {folder: why for folder in folders if (why := _uselessness(folder))}
+
+
+def _told(doomed: Mapping[Path, str]) -> list[str]:
+    """Folders and their sizes, the first few of them."""
+    if not doomed:
+        return []
+    lines = [f"{folder}: {why}" for folder, why in list(doomed.items())[:LISTED]]
+    more = [f"and {len(doomed) - LISTED} more"] if len(doomed) > LISTED else []
+    size = sum(file.stat().st_size for folder in doomed for file in folder.rglob("*") if file.is_file())
+    reasons = ", ".join(f"{count} {why}" for why, count in Counter(doomed.values()).most_common())
+    return [*lines, *more, f"to remove: {len(doomed)} folders ({reasons}), {size / 1e6:,.1f} MB"]
 
 
 def _clean_machine() -> bool:
@@ -33,32 +81,31 @@ def _clean_machine() -> bool:
     return bool(cleaned.stuck)
 
 
-def _clean_folders(out: Path, everything: bool) -> int:
-    from collectors.partials import is_partial, left_partials, remove_partials
+def _remove_left(out: Path) -> int:
+    """What commands were writing when they died; how many folders that was."""
+    from collectors.partials import left_partials, remove_partials
 
-    runs = out / "runs"
-    removed = remove_partials(runs)
-    for folder in sorted(path for path in runs.glob("*") if path.is_dir() and not is_partial(path)):
-        if everything or not _is_current(folder):
-            shutil.rmtree(folder)
-            removed += 1
-    for partial in left_partials(runs):
+    removed = remove_partials(out / RUNS)
+    for partial in left_partials(out / RUNS):
         print(f"left alone: {partial}, of another host or container; remove it if nobody writes it any more")
-    if everything:
-        for name in ("tables", "figures", "report"):
-            shutil.rmtree(out / name, ignore_errors=True)
     return removed
 
 
-def _is_current(folder: Path) -> bool:
-    """Whether it is a finished run, as it was written, that this code would make again under the same id."""
+def _uselessness(folder: Path) -> str:
+    """Why a run is of no use; "" for a finished one, as it was written, that this code would make again so."""
     import msgspec
 
     from collectors.integrity import verified
+    from collectors.writer import DAMAGED, FAILED
     from harness.code_version import id_of
     from studies.spec import RunSpec
 
+    if FAILED in folder.name:
+        return "failed"
     try:
-        return id_of(msgspec.convert(verified(folder)["spec"], RunSpec)) == folder.name
+        run_id = id_of(msgspec.convert(verified(folder)["spec"], RunSpec))
     except (HarnessError, msgspec.ValidationError):
-        return False
+        return "damaged"
+    if DAMAGED in folder.name:
+        return "damaged"
+    return "" if run_id == folder.name else "of older code"
