@@ -113,7 +113,8 @@ def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list
     missing = campaign.missing()
     standings = {i: standing_of(verified(campaign.runs / i)) for i in ids if i not in missing}
     rows = summarise(list(standings), request)
-    print("\n".join(rows_told(rows, campaign.wanted)))
+    for line in rows_told(rows, campaign.wanted):
+        print(line)
     code = told(standings)
     return (1 if failures else code), [row | standings[row["run_id"]].row() for row in rows]
 
