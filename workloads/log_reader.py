@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import chain
+from typing import IO
 
 import numpy as np
 
@@ -24,7 +25,6 @@ from workloads.text_columns import (
     instant_ns,
     open_bytes,
     scaled_int,
-    text_lines,
 )
 
 ROLES = ("user", "instant", "cost")
@@ -160,6 +160,14 @@ def longest_in_order(values: list[int]) -> list[int]:
 
 
 # --- lines and fields ----------------------------------------------------------------------------
+
+
+def text_lines(raw: IO[bytes]) -> Iterator[tuple[int, str]]:
+    """Number and text of each line that is not blank; bytes that are no UTF-8 are written in hex, after a backslash."""
+    for number, line in enumerate(raw, 1):
+        text = line.decode("utf-8-sig" if number == 1 else "utf-8", "backslashreplace").rstrip("\r\n")
+        if text.strip():
+            yield number, text
 
 
 def _splitter(separator: str) -> Callable[[str], list[str]]:

@@ -24,7 +24,8 @@ from core.errors import SpecError
 from core.reading import reading
 from core.records import Int32, Int64
 from core.units import SECOND_NS
-from workloads.text_columns import INSTANT_LIMIT_NS, UNIT_DIGITS, iso_ns, open_bytes, scaled_int, text_lines
+from workloads.log_reader import text_lines
+from workloads.text_columns import INSTANT_LIMIT_NS, UNIT_DIGITS, iso_ns, open_bytes, scaled_int
 
 ROLES = TIME, USER, NODE, VERDICT = "time", "user", "node", "verdict"
 USUAL = {  # names of columns in logs, without case; the first that is there

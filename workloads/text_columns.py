@@ -2,7 +2,7 @@
 
 import gzip
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import IO
@@ -23,14 +23,6 @@ def open_bytes(path: str) -> IO[bytes]:
     with open(path, "rb") as file:
         compressed = file.read(2) == b"\x1f\x8b"
     return gzip.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
-
-
-def text_lines(raw: IO[bytes]) -> Iterator[tuple[int, str]]:
-    """Number and text of each line that is not blank; bytes that are no UTF-8 are written in hex, after a backslash."""
-    for number, line in enumerate(raw, 1):
-        text = line.decode("utf-8-sig" if number == 1 else "utf-8", "backslashreplace").rstrip("\r\n")
-        if text.strip():
-            yield number, text
 
 
 def column_map(columns: Mapping[str, str | int] | str, roles: Sequence[str]) -> dict[str, str | int]:
