@@ -290,8 +290,8 @@ NOTES = (
     "meets its server its messages take 0.4 ms longer than the links, as measured between processes; that was chosen "
     "after a first campaign, on one of these keys; that the milliseconds of HAProxy's nodes begin at instants of their "
     "own was found after the second, and judged on another seed. A third left open what HAProxy's peers grant over the "
-    "cities: that is counted on six keys for three minutes now (not drawn). Where they count all requests twelve "
-    "repetitions were made, of which three had been seen and decided nothing. "
+    "cities: that is counted on six keys for three minutes now (not drawn). Where they count all requests chance "
+    "decides much, and twelve repetitions are made; three had been seen before that. "
     "Error bars: 95 % intervals over keys and repetitions."
 )
 TITLE = "What is granted, over how late nodes learn of each other"
