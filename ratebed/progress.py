@@ -50,7 +50,7 @@ class RunProgress:
         self.worked_s += expected_seconds(run.spec)
         self.bar.update(self.task, completed=self.worked_s, done=self.done)
         if run.error:
-            self.console.print(f"FAILED: {run.run_id} {describe(run.spec)}: {run.error}", markup=False)
+            self.console.print(f"failed: {run.run_id} {describe(run.spec)}: {run.error}", markup=False)
         now_s = time.monotonic()
         if self.bar.disable and not self.is_quiet and now_s - self.said_s >= EVERY_S and self.done < self.count:
             self.said_s = now_s

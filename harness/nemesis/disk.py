@@ -75,7 +75,7 @@ def judge(exit_code: int, said: str, out: Path) -> DiskOutcome:
         problems.append(f"a traceback, or none that was shown: {last}")
     if exit_code not in (0, 1):
         problems.append(f"exit code {exit_code}")
-    if any(len(line) > LINE + 10 for line in spoken if not line.startswith(("[", "failed"))):
+    if any(len(line) > LINE + 10 for line in spoken if not line.startswith("failed")):
         problems.append(f"a line of {len(last)} letters")
     manifests: list[Json] = []
     for folder in finished_runs(out):
