@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.campaign import finished_runs
 from harness.experiment import SCALES
 from paper_figs import FIGURES, all_claims, load_figure
 from tests.harness.common import parquet_hashes
@@ -100,12 +101,12 @@ def test_seed_7_is_the_same_with_one_process_two_and_after_a_kill(tmp_path):
     killed = [*command, "--jobs", "2", "--out", str(out)]
     child = subprocess.Popen(killed, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     assert child.stdout is not None
-    while len(list((out / "runs").glob("*/manifest.json"))) < 3:
+    while len(finished_runs(out)) < 3:
         assert child.poll() is None
         time.sleep(0.01)
     child.send_signal(signal.SIGKILL)
     child.wait()
-    finished = {path.parent.name: path.stat().st_mtime_ns for path in (out / "runs").glob("*/manifest.json")}
+    finished = {folder.name: (folder / "manifest.json").stat().st_mtime_ns for folder in finished_runs(out)}
     assert 3 <= len(finished) < len({name.split("/")[0] for name in hashes[0]})
     done = subprocess.run([*command, "--jobs", "2", "--out", str(out)], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
