@@ -1,5 +1,6 @@
 """Many runs: what is done already is not repeated, a failed run does not stop the others."""
 
+import json
 import os
 import re
 import signal
@@ -18,9 +19,11 @@ from typing import Protocol
 from collectors.integrity import Damage, verified
 from collectors.partials import remove_partials
 from collectors.writer import is_whole, record_failure, set_aside
+from core.digests import is_sealed, sealed
 from core.errors import MachineError, described
 from core.garbage import collect_rarely
-from harness.code_version import id_of
+from core.writing import replace_file
+from harness.code_version import code_hash, code_of, id_of
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
 from testbed import load_testbed
@@ -90,6 +93,7 @@ class Campaign:
         for run_id in self.damaged():
             set_aside(self.runs / run_id)
         missing = self.missing()
+        note_code(self.runs, missing.values())
         failures = []
         try:
             ordered = in_order(missing, self.groups)
@@ -102,6 +106,29 @@ class Campaign:
         finally:
             remove_partials(self.runs)  # of workers of a killed command that had not quite ended when this one began
         return failures
+
+
+def note_code(runs: Path, specs: Iterable[RunSpec]) -> None:
+    """Among the runs, which files their code is: a manifest has its hash alone.  ``code_listing`` reads it."""
+    by_hash = {code_hash(spec): spec for spec in specs}
+    for code, spec in by_hash.items():
+        if code_listing(runs, code) is None:
+            path = _listing(runs, code)
+            path.parent.mkdir(exist_ok=True)
+            replace_file(path, json.dumps(sealed({"files": code_of(spec)}), indent=1).encode())
+
+
+def code_listing(runs: Path, code: str) -> dict[str, str] | None:
+    """File -> digest of the code of a hash; None where it was not noted, or not so."""
+    try:
+        noted = json.loads(_listing(runs, code).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return dict(noted["files"]) if is_sealed(noted) else None
+
+
+def _listing(runs: Path, code: str) -> Path:
+    return runs / ".code" / f"{code[:16]}.json"
 
 
 def finished_runs(out: Path) -> list[Path]:

@@ -63,6 +63,11 @@ def files_of(spec: RunSpec, root: Path = ROOT) -> list[Path]:
     return _files(root, tuple(_roots(*names)), load_testbed(spec.testbed).real_time, spec.calibration)
 
 
+def code_of(spec: RunSpec) -> dict[str, str]:
+    """Each of ``files_of``, and the hash of what counts in it: what ``code_hash`` is made of."""
+    return {path.as_posix(): _digest(ROOT, path) for path in files_of(spec)}
+
+
 @cache
 def _roots(testbed: str, study: str, system: str, workload: str, topology: str) -> list[str]:
     """Where a run's imports begin, as "module:OBJECT" or module."""
@@ -93,9 +98,12 @@ def _roots(testbed: str, study: str, system: str, workload: str, topology: str) 
 def _hash(root: Path, roots: tuple[str, ...], live: bool, calibration: str) -> str:
     digest = hashlib.sha256("\n".join(roots).encode())
     for path in _files(root, roots, live, calibration):
-        of_file = _source(root, path).digest if path.suffix == ".py" else digest_of((root / path).read_bytes())
-        digest.update(f"\n{path.as_posix()} {of_file}".encode())
+        digest.update(f"\n{path.as_posix()} {_digest(root, path)}".encode())
     return digest.hexdigest()
+
+
+def _digest(root: Path, path: Path) -> str:
+    return _source(root, path).digest if path.suffix == ".py" else digest_of((root / path).read_bytes())
 
 
 @cache

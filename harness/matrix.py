@@ -66,23 +66,31 @@ def ad_hoc(
     """One point; ``settings`` are words such as ``workload.publishers=2000`` or ``round=30s``."""
     axes: Json = {"system": system, "workload": workload, "topology": topology}
     options: dict[str, Json] = {name: {} for name in _OPTIONS}
-    for word in settings:
-        key, equals, text = word.partition("=")
+    for key, value in settings_of(settings).items():
         axis, dot, name = key.partition(".")
-        if not equals or (dot and f"{axis}_options" not in options) or (not dot and axis not in _AXES):
-            raise SpecError(
-                f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or study"
-            )
-        value = _value(text)
         if dot:
             options[f"{axis}_options"][name] = value
         else:
-            axes[axis] = text
+            axes[axis] = value
     if repetitions < 1:
         raise SpecError(f"--repetitions {repetitions}", "give at least 1")
     check_runs(repetitions, where="--repetitions: ")
     with reading("--set"):
         return repeated([_spec({**axes, **options}, "--set")], repetitions, seed)
+
+
+def settings_of(words: Sequence[str]) -> dict[str, object]:
+    """``workload.publishers=2000`` as (``workload.publishers``, 2000); SpecError for an axis that there is not."""
+    settings: dict[str, object] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        axis, dot, name = key.partition(".")
+        if not equals or (dot and (f"{axis}_options" not in _OPTIONS or not name)) or (not dot and axis not in _AXES):
+            raise SpecError(
+                f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or study"
+            )
+        settings[key] = _value(text) if dot else text
+    return settings
 
 
 def testbed_options(settings: Sequence[str]) -> tuple[Json, list[str]]:

@@ -6,7 +6,21 @@ import typer
 
 from ratebed.declared import FigureCommand
 from ratebed.verbs import audit as audit_
-from ratebed.verbs import calibrate, claims, clean, compare, doctor, fetch, figures, listing, plan, run, show, soak
+from ratebed.verbs import (
+    calibrate,
+    claims,
+    clean,
+    compare,
+    diff,
+    doctor,
+    fetch,
+    figures,
+    listing,
+    plan,
+    run,
+    show,
+    soak,
+)
 from ratebed.verbs import readings as readings_
 from ratebed.verbs import threshold as threshold_
 from ratebed.verbs import verify as verify_
@@ -50,6 +64,7 @@ app.command("readings")(readings_.readings)
 app.command("claims")(claims.claims)
 app.command("fetch")(fetch.fetch)
 app.command("compare")(compare.compare)
+app.command("diff")(diff.diff)
 app.command("show")(show.show)
 app.command("soak")(soak.soak)
 app.command("verify")(verify_.verify)

@@ -1,6 +1,6 @@
 """Claims, judged from the tables that figures left in ``out``."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain
@@ -34,11 +34,15 @@ def results_by_setting(out: Path) -> dict[str, list[Result]]:
         of_record = {
             section["key"]: name
             for name, section in judged.present.items()
-            if section["setting"] == suffix and not section["readings"]
+            if section["setting"] == suffix and not section["readings"] and not section["settings"]
         }
-        here = [claim for claim in claims if claim.measure and claim.figures and of_record.keys() >= {*claim.figures}]
-        verdicts[suffix] = [judged.result(_at(claim, suffix[1:]), of_record) for claim in here]
+        verdicts[suffix] = judged.at(suffix, of_record, claims)
     return verdicts
+
+
+def judged_from(out: Path, named: Named, suffix: str) -> dict[str, Result]:
+    """Claim -> the verdict from figures of ``out`` that are ``named`` and of one setting; of claims that they have."""
+    return {result.claim.id: result for result in _Judged(out).at(suffix, named, all_claims())}
 
 
 class _Judged:
@@ -56,7 +60,11 @@ class _Judged:
         result = self.result(claim, {key: key for key in claim.figures})
         tried = {}
         for section in self.present.values():
-            if section["key"] in claim.figures and section["readings"] and not section["setting"]:
+            if (
+                section["key"] in claim.figures
+                and section["readings"]
+                and not (section["setting"] or section["settings"])
+            ):
                 cell = section["readings"]
                 named = {key: _name_under(key, cell) for key in claim.figures}
                 if self.present.keys() >= {*named.values()}:
@@ -64,6 +72,11 @@ class _Judged:
         late = {reading.name for reading in readings if reading.after}
         cells = [Tried(cell, bool(late & cell.keys()), judgement) for cell, judgement in tried.values()]
         return replace(result, record=record, tried=tuple(cells))
+
+    def at(self, suffix: str, named: Named, claims: Iterable[Claim]) -> list[Result]:
+        """The verdicts on the claims that the figures which are ``named``, all in one setting, can decide."""
+        here = [claim for claim in claims if claim.measure and claim.figures and named.keys() >= {*claim.figures}]
+        return [self.result(_at(claim, suffix[1:]) if suffix else claim, named) for claim in here]
 
     def result(self, claim: Claim, named: Named) -> Result:
         """The verdict from the figures that are ``named``."""

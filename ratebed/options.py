@@ -1,5 +1,6 @@
 """What several verbs take: common options, and the options that figures declare."""
 
+import json
 import os
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,6 +62,7 @@ class RunRequest:
     every: bool = False  # all figures: those of live testbeds are left out
     plot_invalid: bool = False
     testbed_options: Options = field(default_factory=dict)  # of live runs
+    settings: Options = field(default_factory=dict)  # other options of the figures' points: "system.band" -> 0.5
     draws: bool = True  # else a figure's tables are enough
     repetitions: int = 0  # of each point of a figure; 0: as the scale says
     is_quiet: bool = False  # results alone are said
@@ -77,8 +79,9 @@ class RunRequest:
             words += ["--repetitions", str(self.repetitions)]
         if self.testbed:
             words += ["--testbed", self.testbed]
-        for name, value in self.testbed_options.items():
-            words += ["--set", shlex.quote(f"testbed.{name}={value}")]
+        settings = {**{f"testbed.{name}": value for name, value in self.testbed_options.items()}, **self.settings}
+        for name, value in settings.items():
+            words += ["--set", shlex.quote(f"{name}={value if isinstance(value, str) else json.dumps(value)}")]
         if self.extra_system:
             words += ["--system", self.extra_system]
         if self.plot_invalid:
@@ -103,6 +106,7 @@ def make_request(
     extra: Sequence[str],
     plot_invalid: bool = False,
     testbed_options: Options | None = None,
+    settings: Options | None = None,
     draws: bool = True,
     repetitions: int = 0,
     is_quiet: bool = False,
@@ -128,8 +132,8 @@ def make_request(
     workers = jobs or core_count()
     return RunRequest(
         chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), every=every,
-        plot_invalid=plot_invalid, testbed_options=at, draws=draws, repetitions=repetitions, is_quiet=is_quiet,
-        **others,
+        plot_invalid=plot_invalid, testbed_options=at, settings=settings or {}, draws=draws, repetitions=repetitions,
+        is_quiet=is_quiet, **others,
     )  # fmt: skip
 
 

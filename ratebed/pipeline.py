@@ -7,7 +7,7 @@
 
 A figure on another testbed than its own, or at scale small, stands beside the plain one under the
 name ``<figure>@<testbed>`` or ``<figure>@<testbed>-small``, and so does one under other readings of its source,
-``<figure>~<reading>=<value>`` (``ratebed.settings``).
+``<figure>~<reading>=<value>``, or with options that were set (``ratebed.settings``).
 """
 
 import json
@@ -28,6 +28,7 @@ from harness.code_version import id_of
 from harness.experiment import RunSpec
 from harness.run import check_all
 from paper_figs import load_figure
+from ratebed.altered import altered, check_held
 from ratebed.options import RunRequest
 from ratebed.progress import RunProgress
 from ratebed.settings import VIRTUAL, FigureSetting, other_readings, setting_of
@@ -63,6 +64,7 @@ def make_plan(request: RunRequest) -> CampaignPlan:
     skipped: dict[str, str] = {}
     settings: dict[str, FigureSetting] = {}
     lacking: dict[str, list[str]] = {}
+    held: set[str] = set()
     if request.extra_system:
         load_system(request.extra_system)
     for key in request.keys:
@@ -70,10 +72,11 @@ def make_plan(request: RunRequest) -> CampaignPlan:
         if request.repetitions:
             experiment = replace(experiment, repetitions={request.scale.name: request.repetitions})
         options = request.figure_options[key]
-        points = experiment.runs(request.scale, options, request.seed)
+        points, altering = altered(key, experiment.runs(request.scale, options, request.seed), request.settings)
+        held |= altering.keys()
         readings = other_readings(experiment.options, options)
         place = setting_of({spec.testbed for spec in points}, request.testbed, request.scale.name)
-        settings[key] = replace(place, readings=readings)
+        settings[key] = replace(place, readings=readings, settings=altering)
         specs = [adapted(spec, request, len(settings[key].own) > 1) for spec in points]
         if request.extra_system and not experiment.open_to_systems:
             raise SpecError(f"{key} takes no further system", "run it with a figure that compares systems, or ad hoc")
@@ -86,6 +89,7 @@ def make_plan(request: RunRequest) -> CampaignPlan:
         if request.every and not request.testbed and settings[key].own - {VIRTUAL}:
             skipped[key], specs = f"it runs on {settings[key].testbed}: ask for it, ratebed run {key}", []
         run_ids[key] = campaign.add(specs)
+    check_held(request.settings, held, list(campaign.wanted.values()))
     check_all(campaign.wanted.values())
     return CampaignPlan(campaign, run_ids, skipped, settings, lacking)
 
@@ -204,7 +208,7 @@ def section_of(folder: Path) -> Json:
         what = f"{folder}: {', '.join(differing) or SECTION} is not as it was written"
         key = re.split("[@~]", folder.name)[0]
         raise MachineError(what, f"remove the folder and run `ratebed figures {key}` again")
-    return {"readings": {}, **section}  # one that was written before there were any
+    return {"readings": {}, "settings": {}, **section}  # one that was written before there were any
 
 
 def tables_of(out: Path, name: str) -> "dict[str, pd.DataFrame]":

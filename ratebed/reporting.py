@@ -67,7 +67,9 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]])
     from analysis.report import FigureSection
 
     name, figure = section["name"], load_figure(section["key"])
-    results = () if section["readings"] else verdicts.get(section["setting"], ())  # those stand beside the claim
+    results = (
+        () if section["readings"] or section["settings"] else verdicts.get(section["setting"], ())
+    )  # those stand beside the claim
     drawing = out / "figures" / f"{name}.svg"
     doubts = doubts_note(section["doubtful"], section["run_ids"])
     mended = "".join(f"Delays: {note}. " for note in section.get("notes", ())).strip()

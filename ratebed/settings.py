@@ -2,9 +2,11 @@
 
 A figure on its own testbed keeps its plain name.  Elsewhere, or at scale small, whose rates and SLO are
 not the paper's, it has a name of its own, so that both stand side by side: ``srtm-fig4@mininet-small``.
-So it has under other readings than those of the cell of record: ``srtm-fig7~envelope=literal~margin=1.1``.
+So it has under other readings than those of the cell of record, ``srtm-fig7~envelope=literal~margin=1.1``, and with
+options that a user has set: ``srtm-fig7~system.band=0.5``.
 """
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +16,7 @@ from harness.experiment import Option, Reading
 
 VIRTUAL = "virtual"
 SMALL = "small"  # the scale that changes the physics
+_UNNAMED = re.compile(r"[^\w.+-]")  # what is no part of a folder's name
 
 
 @dataclass(frozen=True)
@@ -25,15 +28,17 @@ class FigureSetting:
     suffix: str  # "" or "@mininet-small"
     text: str  # for titles: "" or "mininet, scale small"
     readings: Options = field(default_factory=dict)  # other than those of record
+    settings: Options = field(default_factory=dict)  # of its points, other than the figure has them
 
     def name(self, key: str) -> str:
         """What the figure's results are called."""
-        return key + self.suffix + "".join(f"~{name}={value}" for name, value in self.readings.items())
+        others = {**self.readings, **self.settings}
+        return key + self.suffix + "".join(f"~{name}={_UNNAMED.sub('_', str(value))}" for name, value in others.items())
 
     @property
     def title(self) -> str:
         """What stands beside the figure's title; empty: nothing does."""
-        return "; ".join(filter(None, [self.text, readings_text(self.readings)]))
+        return "; ".join(filter(None, [self.text, readings_text(self.readings), readings_text(self.settings)]))
 
 
 def setting_of(own: Collection[str], asked: str, scale: str) -> FigureSetting:

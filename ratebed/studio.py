@@ -204,6 +204,7 @@ class Studio:
             "testbed": setting.testbed,
             "setting": setting.suffix,
             "readings": setting.readings,
+            "settings": setting.settings,
             "where": setting.title,
             "run_ids": outcome.run_ids,
             "failed": outcome.failed,

@@ -33,7 +33,7 @@ def plan(
 ) -> None:
     """Runs, expected time, memory, disk and privileges of figures, a matrix file or a point; nothing is started."""
     from harness.estimate import KILOBYTES_PER_RUN, MEGABYTES_PER_WORKER, campaign_seconds
-    from harness.matrix import testbed_options
+    from harness.matrix import settings_of, testbed_options
     from ratebed.pipeline import make_plan, plan_of
 
     words = list(keys or ())
@@ -43,6 +43,7 @@ def plan(
     request = o.make_request(
         words, every or not (words or is_point), scale, seed, jobs, out, given(context),
         testbed=testbed, inventory=inventory, repetitions=repetitions, testbed_options=options, extra_system=system,
+        settings={} if is_point else settings_of(settings),
     )  # fmt: skip
     points = points_of(request, matrix, workload, topology, settings)
     campaign_plan = make_plan(request) if points is None else plan_of(points, request)

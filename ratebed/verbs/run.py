@@ -31,7 +31,7 @@ Settings = Annotated[
     typer.Option(
         "--set",
         metavar="AXIS.KEY=VALUE",
-        help="ad-hoc: an option, as in workload.publishers=2000; testbed.…: of figures too",
+        help="an option of the point, or of all points of the figures that have it, as in system.band=0.5",
     ),
 ]
 
@@ -59,7 +59,7 @@ def run(
     as_json: o.AsJson = False,
 ) -> int:
     """Run figures, a matrix file (.toml), or one point (--system, --workload); what is there is not repeated."""
-    from harness.matrix import testbed_options
+    from harness.matrix import settings_of, testbed_options
 
     words = list(keys or ())
     o.choose_docker_daemon(docker_daemon)
@@ -69,6 +69,7 @@ def run(
         words, every, scale, seed, jobs, out, given(context),
         testbed=testbed, inventory=inventory, calibration=calibration, spark_master=spark_master, extra_system=system,
         plot_invalid=plot_invalid, testbed_options=options, repetitions=repetitions, is_quiet=quiet,
+        settings={} if matrix or workload else settings_of(settings),
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         code, summary = _run(request, matrix, workload, topology, settings)
@@ -98,8 +99,8 @@ def points_of(
     from harness.matrix import ad_hoc, read_matrix
 
     if request.keys and not matrix:
-        if workload or settings:
-            raise SpecError("--workload and --set belong to ad-hoc points", "leave out the figure, or these options")
+        if workload:
+            raise SpecError("--workload belongs to ad-hoc points", "leave out the figure, or this option")
         return None
     if matrix and not request.keys:
         return read_matrix(Path(matrix), request.seed)

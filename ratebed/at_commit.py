@@ -1,0 +1,56 @@
+"""Figures made by the code of a commit of this checkout, in a copy of it that goes when they are made."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from core.errors import MachineError, SpecError
+from harness.code_version import ROOT
+
+FOLDER = "commits"  # in --out: a folder of results a commit
+
+
+def commit_of(name: str) -> str:
+    """The whole hash of a commit, tag or branch; empty where this checkout has none of that name."""
+    if name.startswith("-"):
+        return ""
+    try:
+        return _git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+
+
+def results_at(commit: str, out: Path, words: Sequence[str]) -> Path:
+    """Make the figures of ``words`` (of ``ratebed run``) by the code of ``commit``; returns the folder of results.
+
+    What is there already is not repeated.  SpecError where that code does not take these words, or fails.
+    """
+    from analysis.spark import find_java
+
+    folder = (out / FOLDER / commit[:12]).resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(prefix="ratebed-commit-") as scratch:
+        copy = Path(scratch) / commit[:12]
+        try:
+            _git("clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(copy))
+            _git("-C", str(copy), "checkout", "--quiet", "--detach", commit)
+        except subprocess.CalledProcessError as error:
+            raise MachineError(f"commit {commit[:12]}: {error.stderr.strip()}", "free disk, or repair git") from None
+        environment = {**os.environ, "PYTHONPATH": str(copy), "JAVA_HOME": str(find_java())}
+        command = [sys.executable, "-m", "ratebed", "run", *words, "--out", str(folder)]
+        done = subprocess.run(command, cwd=copy, env=environment, stdout=sys.stderr)
+    if done.returncode == 130:
+        raise KeyboardInterrupt
+    if done.returncode not in (0, 1):  # 1: some run failed; what came of the others is compared
+        raise SpecError(
+            f"commit {commit[:12]}: `ratebed run {' '.join(words)}` ended with {done.returncode}", "see above"
+        )
+    return folder
+
+
+def _git(*words: str) -> str:
+    process = subprocess.run(["git", *words], cwd=ROOT, capture_output=True, text=True, check=True)
+    return process.stdout.strip()

@@ -1,0 +1,110 @@
+"""What ``diff`` found, in lines of text and for ``--json``."""
+
+from collections.abc import Iterator
+
+from core.records import Json
+from ratebed.differing import Found, Side
+from ratebed.reasons import Reason
+from ratebed.rows import columns
+
+LINES_MOST = 20  # of differences in text; --json has all
+_HEAD = ("figure", "system", "measure", "pairs", "one", "other", "difference", "95 % interval", "p (Holm)")
+
+
+def as_json(found: Found) -> Json:
+    """Everything, for machines."""
+    return {
+        "one": found.one.name,
+        "other": found.other.name,
+        "pair_count": len(found.pairing.pairs),
+        "same_count": found.same_count,
+        "left_out_count": found.left_out,
+        "only_one": found.pairing.only_one,
+        "only_other": found.pairing.only_other,
+        "reasons": [reason.row() for reason in found.reasons],
+        "differences": [each.row() for each in found.tested],
+        "unmeasured_tables": dict(found.unmeasured),
+        "figures": {name: list(tables) for name, tables in found.figures.items()},
+        "only_figures": dict(found.only),
+        "claims": [flip._asdict() for flip in found.flips],
+        "is_repeatable": found.is_repeatable,
+        "differs": found.differs,
+    }
+
+
+def lines(found: Found) -> Iterator[str]:
+    """For people: why, how much, what it does to figures and claims, and the answer last."""
+    for mark, side in (("one", found.one), ("other", found.other)):
+        yield f"{mark + ':':<7}{side.name}  ({_made(side)})"
+    yield from _pairs(found)
+    yield (
+        "why runs differ:" if found.reasons else "why runs differ: they do not, in options, inputs, code or environment"
+    )
+    yield from (f"  {_reason(reason)}" for reason in found.reasons)
+    if found.tested:
+        yield f"differences, at 5 % after Holm's correction over {len(found.tested)}:"
+        yield from _table(found)
+    for name, count in found.unmeasured.items():
+        yield f"{name} differs in {count} pair{'s' * (count > 1)}, and nothing that is measured does"
+    for name, tables in found.figures.items():
+        yield f"changed figure: {name} ({', '.join(tables)})"
+    for name, side_name in found.only.items():
+        yield f"figure of {side_name} alone: {name}"
+    for flip in found.flips:
+        yield f"claim {flip.claim}: {flip.one} -> {flip.other}  {flip.sentence}"
+    if found.flips and not found.is_repeatable:
+        yield "seeds differ, or the runs are of real time: a claim may turn by chance"
+    yield _answer(found)
+
+
+def _made(side: Side) -> str:
+    """Of what a folder is."""
+    commits = sorted({manifest["commit"] for manifest in side.manifests.values()})
+    scales = sorted({section["scale"] for section in side.sections.values()})
+    told = f"{len(side.manifests)} run{'s' * (len(side.manifests) != 1)}"
+    return ", ".join([told, *(f"scale {scale}" for scale in scales), *(f"commit {commit}" for commit in commits)])
+
+
+def _pairs(found: Found) -> Iterator[str]:
+    count = len(found.pairing.pairs)
+    yield f"{count} pair{'s' * (count != 1)} of runs, {found.same_count} of which with the very same tables"
+    if found.left_out:
+        yield f"{found.left_out} pair{'s' * (found.left_out > 1)} left out, as a run is invalid"
+    for side, ids in ((found.one, found.pairing.only_one), (found.other, found.pairing.only_other)):
+        if ids:
+            yield f"{len(ids)} run{'s' * (len(ids) > 1)} of {side.name} alone"
+
+
+def _reason(reason: Reason) -> str:
+    where = f"in {reason.pair_count} pair{'s' * (reason.pair_count > 1)}, of {', '.join(sorted(reason.systems))}"
+    if reason.kind == "option" and reason.what == "seed":
+        return f"option seed: others, {where}"
+    if reason.kind == "code":
+        return f"code {reason.what}, {where}"
+    before, after = (", ".join(sorted(values)) for values in (reason.one, reason.other))
+    return f"{reason.kind} {reason.what}: {before} -> {after}, {where}"
+
+
+def _table(found: Found) -> list[str]:
+    shown = (found.significant or list(found.tested))[:LINES_MOST]
+    rows = []
+    for each in shown:
+        row = each.row()
+        interval = (
+            "" if row["difference_low"] is None else f"[{row['difference_low']:.4g}, {row['difference_high']:.4g}]"
+        )
+        numbers = [f"{row[name]:.6g}" for name in ("one", "other", "difference")]
+        rows.append([*each.group, str(row["pair_count"]), *numbers, interval, f"{each.p:.2g}"])
+    more = len(found.significant or found.tested) - len(shown)
+    return columns(_HEAD, rows) + [f"  and {more} more: --json has all"] * (more > 0)
+
+
+def _answer(found: Found) -> str:
+    significant, tested = len(found.significant), len(found.tested)
+    if significant:
+        return f"{significant} significant difference{'s' * (significant > 1)} of {tested} compared"
+    if found.differs:
+        return f"no significant difference of {tested} compared, and {len(found.flips)} claims with another verdict"
+    if tested or found.unmeasured:
+        return f"0 significant differences: what differs in {tested} comparisons may be chance"
+    return "0 differences"

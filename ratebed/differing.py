@@ -1,0 +1,276 @@
+"""What ``diff`` finds between two folders of results: why runs differ, by how much, and what that does to claims."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from analysis.difference import ERROR, Comparison, holm
+from analysis.verdicts import Judgement
+from core.records import Json, Row
+from ratebed.judging import judged_from
+from ratebed.pairing import Pair, Pairing, Side, paired
+from ratebed.pipeline import tables_of
+from ratebed.reasons import Reason, reasons
+from ratebed.validity import Standing, standing_of
+from testbed.trust.evidence import INVALID
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+POINTS = "points"  # runs of no figure
+SEED = "seed"
+DECIDED = (Judgement.REPRODUCED, Judgement.DIRECTION_ONLY, Judgement.CONTRADICTED)
+
+
+class Group(NamedTuple):
+    """What is compared together."""
+
+    figure: str
+    system: str
+    measure: str
+
+
+@dataclass(frozen=True)
+class Tested:
+    """A group's comparison, and how sure it is among all."""
+
+    group: Group
+    comparison: Comparison
+    p: float  # adjusted
+
+    @property
+    def is_significant(self) -> bool:
+        """At 5 % over everything that was compared."""
+        return self.p <= ERROR
+
+    def row(self) -> Row:
+        """For ``--json``: means of either side, mean difference and its 95 % interval (null: of one pair)."""
+        pairs, mean = len(self.comparison.one), self.comparison.difference
+        return {
+            **self.group._asdict(),
+            "pair_count": pairs,
+            "one": sum(self.comparison.one) / pairs,
+            "other": sum(self.comparison.other) / pairs,
+            "difference": mean.mean,
+            "difference_low": mean.low if pairs > 1 else None,
+            "difference_high": mean.high if pairs > 1 else None,
+            "p_holm": self.p,
+            "is_significant": self.is_significant,
+        }
+
+
+class Flip(NamedTuple):
+    """A claim with another verdict."""
+
+    claim: str
+    sentence: str
+    one: str
+    other: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """Everything that ``diff`` says."""
+
+    one: Side
+    other: Side
+    pairing: Pairing
+    left_out: int  # pairs with an invalid run
+    same_count: int  # pairs whose tables are the very same
+    unmeasured: Mapping[str, int]  # tables that differ in pairs where no measure does -> how many
+    reasons: Sequence[Reason]
+    tested: Sequence[Tested]  # by p
+    figures: Mapping[str, Sequence[str]]  # a figure that is another one -> its tables that differ
+    only: Mapping[str, str]  # a figure that only one side has -> which
+    flips: Sequence[Flip]
+    standings: Mapping[str, Standing] = field(default_factory=dict)
+
+    @property
+    def significant(self) -> list[Tested]:
+        """The differences that chance does not explain."""
+        return [each for each in self.tested if each.is_significant]
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Whether all pairs are of one seed, in virtual time: a flipped claim then is the change's doing."""
+        specs = [self.one.manifests[pair.one]["spec"] for pair in self.pairing.pairs]
+        return all(spec["testbed"] == "virtual" for spec in specs) and not any(
+            SEED in pair.apart for pair in self.pairing.pairs
+        )
+
+    @property
+    def differs(self) -> bool:
+        """What the exit code says."""
+        return bool(self.significant or (self.flips and self.is_repeatable))
+
+
+def differences(
+    one: Side, other: Side, renamed: Mapping[str, str], spark_master: str = "", keep_invalid: bool = False
+) -> Found:
+    """Compare two folders of results; by Spark where pairs differ."""
+    pairing = paired(one, other, renamed)
+    standings = {
+        run_id: standing_of(side.manifests[run_id])
+        for side, ids in ((one, [p.one for p in pairing.pairs]), (other, [p.other for p in pairing.pairs]))
+        for run_id in ids
+    }
+    kept = [p for p in pairing.pairs if keep_invalid or INVALID not in {standings[i].validity for i in p[:2]}]
+    tables = {pair: _differing_tables(one, other, pair) for pair in kept}
+    differing = [pair for pair in kept if tables[pair]]
+    tested, without = _tested(one, other, kept, differing, spark_master)
+    figures, only = _figures(one, other)
+    return Found(
+        one,
+        other,
+        pairing,
+        left_out=len(pairing.pairs) - len(kept),
+        same_count=len(kept) - len(differing),
+        unmeasured=_counted([name for pair in without for name in tables[pair]]),
+        reasons=reasons(one, other, pairing.pairs),
+        tested=tested,
+        figures={name: changed for name, (_, changed) in figures.items() if changed},
+        only=only,
+        flips=_flips(one, other, {name: counterpart for name, (counterpart, _) in figures.items()}),
+        standings=standings,
+    )
+
+
+def _differing_tables(one: Side, other: Side, pair: Pair) -> list[str]:
+    """The tables of two runs that are not the same, run ids aside; ``runs`` says the options again and is left out."""
+    files = one.manifests[pair.one]["files"], other.manifests[pair.other]["files"]
+    names = sorted({name for each in files for name in each if name.endswith(".parquet")} - {"runs.parquet"})
+    if pair.one == pair.other:
+        return [name for name in names if files[0].get(name) != files[1].get(name)]
+    folders = one.folder(pair.one), other.folder(pair.other)
+    return [
+        name
+        for name in names
+        if not (name in files[0] and name in files[1] and _content(folders[0] / name) == _content(folders[1] / name))
+    ]
+
+
+def _content(path: Path) -> "pa.Table":
+    import pyarrow.parquet as pq
+
+    table = pq.read_table(path)
+    return table.drop_columns("run_id") if "run_id" in table.column_names else table
+
+
+def _tested(
+    one: Side, other: Side, kept: Sequence[Pair], differing: Sequence[Pair], spark_master: str
+) -> tuple[list[Tested], list[Pair]]:
+    """Every group with a pair that differs, tested; and the pairs whose tables differ, but no measure does."""
+    if not differing:
+        return [], []
+    values = _values(one, [p.one for p in kept], spark_master), _values(other, [p.other for p in kept], spark_master)
+    figures = _figures_of_runs(one)
+    groups: defaultdict[Group, list[tuple[float, float]]] = defaultdict(list)
+    without = []
+    for pair in kept:
+        before, after = values[0].get(pair.one, {}), values[1].get(pair.other, {})
+        shared = [name for name in before if name in after]
+        if pair in differing and all(before[name] == after[name] for name in shared):
+            without.append(pair)
+        systems = [side.manifests[run_id]["spec"]["system"] for side, run_id in ((one, pair.one), (other, pair.other))]
+        for figure in figures.get(pair.one, [POINTS]):
+            for name in shared:
+                group = Group(figure, " -> ".join(dict.fromkeys(systems)), name)
+                groups[group].append((before[name], after[name]))
+    compared = {
+        group: Comparison(*(tuple(side) for side in zip(*pairs, strict=True))) for group, pairs in groups.items()
+    }
+    apart = {group: comparison for group, comparison in compared.items() if not comparison.is_same}
+    adjusted = holm([comparison.p for comparison in apart.values()])
+    tested = [Tested(*item, p) for item, p in zip(apart.items(), adjusted, strict=True)]
+    return sorted(tested, key=lambda each: (each.p, each.group)), without
+
+
+def _values(side: Side, run_ids: Sequence[str], spark_master: str) -> dict[str, dict[str, float]]:
+    """Run id -> measure -> value."""
+    from analysis.measures import measures
+    from analysis.spark import collect, java_answers, load, session
+
+    with java_answers():
+        spark = session(spark_master or "local[*]")
+        frame = collect(measures(load(spark, [side.folder(i) for i in sorted(set(run_ids))])), ["run_id", "measure"])
+    values: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for run_id, measure, value in zip(frame["run_id"], frame["measure"], frame["value"], strict=True):
+        values[run_id][measure] = value
+    return values
+
+
+def _figures_of_runs(side: Side) -> dict[str, list[str]]:
+    figures: defaultdict[str, list[str]] = defaultdict(list)
+    for name, section in side.sections.items():
+        for run_id in section["run_ids"]:
+            figures[run_id].append(name)
+    return figures
+
+
+def _figures(one: Side, other: Side) -> tuple[dict[str, tuple[str, list[str]]], dict[str, str]]:
+    """A figure of ``one`` -> its name on the other side and its tables that differ; and those without a counterpart.
+
+    First by name, then by what they are of: the figure on a testbed, whatever was set in it.
+    """
+    waiting = {name: section for name, section in other.sections.items() if name not in one.sections}
+    paired_names = {name: name for name in one.sections if name in other.sections}
+    for name in one.sections.keys() - paired_names.keys():
+        own = one.sections[name]
+        alike = [each for each, section in waiting.items() if _made_of(section) == _made_of(own)]
+        if alike:
+            paired_names[name] = alike[0]
+            del waiting[alike[0]]
+    only = dict.fromkeys(one.sections.keys() - paired_names.keys(), one.name) | dict.fromkeys(waiting, other.name)
+    found = {
+        name: (paired_names[name], _changed_tables(one, other, name, paired_names[name]))
+        for name in one.sections
+        if name in paired_names
+    }
+    return found, only
+
+
+def _made_of(section: Json) -> tuple[str, str]:
+    return section["key"], section["setting"]
+
+
+def _changed_tables(one: Side, other: Side, name: str, counterpart: str) -> list[str]:
+    """The tables of a figure that are not the same; that it was drawn on one side alone counts as one."""
+    before, after = tables_of(one.out, name), tables_of(other.out, counterpart)
+    changed = [table for table in sorted({*before, *after}) if not _alike(before.get(table), after.get(table))]
+    drawn = bool(one.sections[name]["skipped"]), bool(other.sections[counterpart]["skipped"])
+    return changed or ["drawn"] * (drawn[0] != drawn[1])
+
+
+def _alike(before: "pd.DataFrame | None", after: "pd.DataFrame | None") -> bool:
+    if before is None or after is None:
+        return False
+    plain = [frame[[name for name in frame if not str(name).endswith("run_id")]] for frame in (before, after)]
+    return bool(plain[0].equals(plain[1]))
+
+
+def _flips(one: Side, other: Side, counterparts: Mapping[str, str]) -> list[Flip]:
+    """Claims that the paired figures decide otherwise."""
+    drawn = {
+        name: counterpart
+        for name, counterpart in counterparts.items()
+        if not one.sections[name]["skipped"] and not other.sections[counterpart]["skipped"]
+    }
+    flips = []
+    for suffix in sorted({one.sections[name]["setting"] for name in drawn}):
+        named = {name: each for name, each in drawn.items() if one.sections[name]["setting"] == suffix}
+        keys = {one.sections[name]["key"]: name for name in sorted(named, key=len, reverse=True)}
+        before = judged_from(one.out, keys, suffix)
+        after = judged_from(other.out, {key: named[name] for key, name in keys.items()}, suffix)
+        flips += [
+            Flip(claim_id, result.claim.sentence, result.judgement.value, after[claim_id].judgement.value)
+            for claim_id, result in before.items()
+            if after[claim_id].judgement is not result.judgement
+        ]
+    return flips
+
+
+def _counted(names: Sequence[str]) -> dict[str, int]:
+    return {name: names.count(name) for name in sorted(set(names))}

@@ -1,0 +1,76 @@
+"""``ratebed diff``: two folders of results, two commits, or a system at two versions."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import SpecError
+from ratebed import options as o
+
+One = Annotated[str, typer.Argument(help="a folder of results (--out), or a commit of this checkout")]
+Other = Annotated[str, typer.Argument(help="another; or the same, with --systems")]
+Figures = Annotated[list[str] | None, typer.Argument(metavar="FIGURE...", help="of commits: the figures to make")]
+Systems = Annotated[
+    str, typer.Option("--systems", metavar="OLD=NEW", help="runs of OLD on one side against runs of NEW on the other")
+]
+
+
+def diff(
+    one: One,
+    other: Other,
+    keys: Figures = None,
+    systems: Systems = "",
+    scale: o.ScaleName = "quick",
+    seed: o.Seed = o.SEED,
+    repetitions: o.Repetitions = 0,
+    jobs: o.Jobs = 0,
+    out: o.Out = Path("out"),
+    spark_master: o.SparkMaster = "",
+    plot_invalid: o.PlotInvalid = False,
+    as_json: o.AsJson = False,
+) -> int:
+    """First why runs differ; then paired differences with intervals, changed figures, claims with another verdict.
+
+    The exit code is 1 where a difference is significant at 5 % after Holm's correction, or where a claim has another
+    verdict though every seed is the same, in virtual time.
+    """
+    from ratebed.at_commit import commit_of, results_at
+    from ratebed.difference_words import as_json as found_json
+    from ratebed.difference_words import lines
+    from ratebed.differing import differences
+    from ratebed.pairing import Side, side_of
+    from ratebed.validity import told
+
+    words = [
+        *(keys or ()),
+        "--scale",
+        scale,
+        "--seed",
+        str(seed),
+        "--repetitions",
+        str(repetitions),
+        "--jobs",
+        str(jobs),
+    ]
+
+    def side(name: str) -> Side:
+        if Path(name).is_dir():
+            return side_of(name, Path(name))
+        commit = commit_of(name)
+        if not commit:
+            raise SpecError(f"{name!r} is no folder of results and no commit", "name two of --out, or two commits")
+        if not keys:
+            raise SpecError(f"commit {name}: no figures", f"name them: ratebed diff {one} {other} srtm-fig9")
+        o.make_request(keys, False, scale, seed, jobs, out, [], repetitions=repetitions)
+        return side_of(f"{name} ({commit[:10]})", results_at(commit, out, words))
+
+    old, equals, new = systems.partition("=")
+    if systems and not (old and equals and new):
+        raise SpecError(f"--systems {systems!r}", "write OLD=NEW, as in srtm=mine.py:SYSTEM")
+    found = differences(side(one), side(other), {old: new} if systems else {}, spark_master, plot_invalid)
+    if not found.pairing.pairs and not found.one.sections:
+        raise SpecError(f"{one}, {other}: no run of one has a counterpart in the other", "run the same figures in both")
+    print(json.dumps(found_json(found), indent=2) if as_json else "\n".join(lines(found)))
+    return max(told(found.standings), int(found.differs))
