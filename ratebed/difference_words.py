@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from core.records import Json
-from ratebed.differing import Found, Side
+from ratebed.differing import Found
+from ratebed.pairing import Side
 from ratebed.reasons import Reason
 from ratebed.rows import columns
 

@@ -43,7 +43,8 @@ def reasons(one: Side, other: Side, pairs: Sequence[Pair]) -> list[Reason]:
         first, second = one.manifests[pair.one], other.manifests[pair.other]
         for kind, what, before, after in _apart(one, other, first, second):
             reason = found.setdefault((kind, what), Reason(kind, what))
-            reason.one.add(before), reason.other.add(after)
+            reason.one.add(before)
+            reason.other.add(after)
             reason.systems |= {first["spec"]["system"], second["spec"]["system"]}
             reason.pair_count += 1
     order = ("option", "input", "code", "environment")

@@ -1,0 +1,154 @@
+"""``ratebed diff``: two folders, an option, a system at two versions, two commits."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ratebed.pairing import Side, paired
+from tests.tidy import ROOT
+
+
+def ratebed(*words: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """Two figures, one of them with SRTM."""
+    out = tmp_path_factory.mktemp("diff") / "plain"
+    done = ratebed("run", "srtm-fig9", "dst-table4", "--scale", "tiny", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def diffed(*words: str) -> tuple[int, dict]:
+    done = ratebed("diff", *words, "--json")
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_the_same_code_twice_has_no_difference(plain, tmp_path):
+    again = tmp_path / "again"
+    done = ratebed("run", "srtm-fig9", "dst-table4", "--scale", "tiny", "--out", str(again))
+    assert done.returncode == 0, done.stderr
+    code, found = diffed(str(plain), str(again))
+    assert code == 0 and not found["differs"]
+    assert found["pair_count"] == found["same_count"] == 16
+    assert found["reasons"] == found["differences"] == found["claims"] == []
+    assert found["figures"] == found["only_figures"] == {}
+
+
+def test_an_option_is_named_and_only_figures_that_have_it_differ(plain, tmp_path):
+    other = tmp_path / "other"
+    done = ratebed(
+        "run", "srtm-fig9", "dst-table4", "--scale", "tiny", "--set", "system.margin=2.0", "--set", "slo=3ms", "--out",
+        str(other),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    name = "srtm-fig9~slo=3ms~system.margin=2.0"
+    assert sorted(path.stem for path in (other / "figures").glob("*.svg")) == ["dst-table4", name]
+    assert "system.margin = 2.0" in (other / "figures" / f"{name}.svg").read_text()
+    _, found = diffed(str(plain), str(other))
+    options = {reason["what"]: reason for reason in found["reasons"]}
+    assert options.keys() == {"system.margin", "slo"} and {reason["kind"] for reason in found["reasons"]} == {"option"}
+    assert options["slo"]["one"] == ["1ms"] and options["slo"]["other"] == ["3ms"]
+    assert options["system.margin"]["other"] == ["2.0"] and "srtm" in options["system.margin"]["systems"]
+    assert set(found["figures"]) == {"srtm-fig9"} and found["pair_count"] == 16
+    text = ratebed("diff", str(plain), str(other)).stdout
+    assert "option slo: 1ms -> 3ms" in text and "changed figure: srtm-fig9" in text
+
+
+def test_a_claim_of_record_is_not_judged_from_a_figure_with_an_option_set(plain, tmp_path):
+    out = shutil.copytree(plain, tmp_path / "both")
+    before = ratebed("claims", "--json", "--out", str(out)).stdout
+    done = ratebed("run", "srtm-fig9", "--scale", "tiny", "--set", "slo=9ms", "--out", str(out))
+    assert done.returncode == 0, done.stderr
+    assert ratebed("claims", "--json", "--out", str(out)).stdout == before
+    code, found = diffed(str(out), str(plain))
+    assert code == 0 and found["only_figures"] == {"srtm-fig9~slo=9ms": str(out)}
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("system.bandd=0.5", "did you mean 'system.band'"),
+        ("system.band=wide", "band"),
+        ("colour=red", "AXIS.KEY=VALUE"),
+        ("workload.=3", "AXIS.KEY=VALUE"),
+    ],
+)
+def test_an_option_that_no_point_has_is_refused(word, said, tmp_path):
+    done = ratebed("plan", "srtm-fig9", "--scale", "tiny", "--set", word, "--out", str(tmp_path))
+    assert done.returncode == 2 and said in done.stderr
+
+
+def test_what_a_figure_itself_compares_cannot_be_set(tmp_path):
+    done = ratebed("plan", "srtm-fig7", "--set", "workload.group_size=4", "--out", str(tmp_path))
+    assert done.returncode == 2 and "srtm-fig7 itself compares values" in done.stderr
+
+
+def test_a_system_at_two_versions_is_told_from_its_file(tmp_path):
+    """The same file, edited: the input is named; its copy that does the same has no difference."""
+    own, twin = tmp_path / "mine.py", tmp_path / "twin.py"
+    text = (ROOT / "docs" / "examples" / "weighted.py").read_text()
+    own.write_text(text)
+    twin.write_text(text + "\n# another version, of the same behaviour\n")
+    point = ["--workload", "poisson", "--set", "round=6s", "--repetitions", "2"]
+    outs = [str(tmp_path / name) for name in ("one", "two", "three")]
+    assert ratebed("run", "--system", f"{own}:SYSTEM", *point, "--out", outs[0]).returncode == 0
+    assert ratebed("run", "--system", f"{twin}:SYSTEM", *point, "--out", outs[1]).returncode == 0
+    code, found = diffed(outs[0], outs[1])
+    assert code == 0 and found["same_count"] == found["pair_count"] == 2
+    assert {(reason["kind"], reason["what"]) for reason in found["reasons"]} >= {("option", "system")}
+    code, found = diffed(outs[0], outs[1], "--systems", f"{own}:SYSTEM={twin}:SYSTEM")
+    assert code == 0 and found["pair_count"] == 2
+
+
+def test_folders_without_anything_in_common_are_refused(plain, tmp_path):
+    (tmp_path / "empty").mkdir()
+    done = ratebed("diff", str(plain), str(tmp_path / "empty"))
+    assert done.returncode == 2 and "no results" in done.stderr
+    done = ratebed("diff", str(plain), str(tmp_path / "nowhere"))
+    assert done.returncode == 2 and "no folder of results and no commit" in done.stderr
+    done = ratebed("diff", str(plain), "HEAD")
+    assert done.returncode == 2 and "no figures" in done.stderr
+
+
+# --- pairing, by itself ---------------------------------------------------------------------------
+
+
+def _side(name: str, *specs: dict) -> Side:
+    whole = {"system": "a", "workload": "w", "seed": 1, "repetition": 0, "testbed": "virtual"}
+    manifests = {f"{name}{number}": {"spec": {**whole, **spec}} for number, spec in enumerate(specs)}
+    return Side(name, Path(name), manifests, {}, {})
+
+
+def test_runs_are_paired_by_their_spec_then_by_the_fewest_options():
+    one = _side("x", {}, {"system": "b", "system_options": {"k": 1}}, {"workload": "only here", "repetition": 7})
+    other = _side("y", {"system": "b", "system_options": {"k": 2}}, {}, {"system": "c", "seed": 5, "round": "9s"})
+    found = paired(one, other, {})
+    assert {pair[:2]: pair.apart for pair in found.pairs if pair.one != "x2"} == {
+        ("x0", "y1"): (),
+        ("x1", "y0"): ("system.k",),
+    }
+
+
+def test_an_axis_that_both_sweep_is_no_difference():
+    one = _side("x", *({"workload_options": {"n": n}} for n in (1, 2, 3)))
+    other = _side("y", *({"workload_options": {"n": n}, "seed": 2} for n in (1, 2, 3, 4)))
+    found = paired(one, other, {})
+    assert [(pair.one, pair.other, pair.apart) for pair in found.pairs] == [
+        (f"x{number}", f"y{number}", ("seed",)) for number in range(3)
+    ]
+    assert found.only_other == ["y3"]
+
+
+def test_a_renamed_system_stands_for_the_other():
+    one = _side("x", {"system": "old"}, {"system": "new"}, {})
+    other = _side("y", {"system": "old"}, {"system": "new"}, {})
+    found = paired(one, other, {"old": "new"})
+    assert {pair[:2] for pair in found.pairs} == {("x0", "y1"), ("x2", "y2")}
