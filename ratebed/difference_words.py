@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from core.records import Json
+from core.records import Json, Row
 from ratebed.differing import Found
 from ratebed.pairing import Side
 from ratebed.reasons import Reason
@@ -36,8 +36,8 @@ def as_json(found: Found) -> Json:
 def lines(found: Found) -> Iterator[str]:
     """For people: why, how much, what it does to figures and claims, and the answer last."""
     for mark, side in (("one", found.one), ("other", found.other)):
-        yield f"{mark + ':':<7}{side.name}  ({_made(side)})"
-    yield from _pairs(found)
+        yield f"{mark + ':':<7}{side.name}  ({made(side)})"
+    yield from pair_lines(found)
     yield (
         "why runs differ:" if found.reasons else "why runs differ: they do not, in options, inputs, code or environment"
     )
@@ -45,20 +45,16 @@ def lines(found: Found) -> Iterator[str]:
     if found.tested:
         yield f"differences, at 5 % after Holm's correction over {len(found.tested)}:"
         yield from _table(found)
-    for name, count in found.unmeasured.items():
-        yield f"{name} differs in {count} pair{'s' * (count > 1)}, and nothing that is measured does"
-    for name, tables in found.figures.items():
-        yield f"changed figure: {name} ({', '.join(tables)})"
-    for name, side_name in found.only.items():
-        yield f"figure of {side_name} alone: {name}"
+    yield from unmeasured_lines(found)
+    yield from (f"changed figure: {line}" for line in changed_figures(found))
     for flip in found.flips:
         yield f"claim {flip.claim}: {flip.one} -> {flip.other}  {flip.sentence}"
     if found.flips and not found.is_repeatable:
         yield "seeds differ, or the runs are of real time: a claim may turn by chance"
-    yield _answer(found)
+    yield answer(found)
 
 
-def _made(side: Side) -> str:
+def made(side: Side) -> str:
     """Of what a folder is."""
     commits = sorted({manifest["commit"] for manifest in side.manifests.values()})
     scales = sorted({section["scale"] for section in side.sections.values()})
@@ -66,7 +62,8 @@ def _made(side: Side) -> str:
     return ", ".join([told, *(f"scale {scale}" for scale in scales), *(f"commit {commit}" for commit in commits)])
 
 
-def _pairs(found: Found) -> Iterator[str]:
+def pair_lines(found: Found) -> Iterator[str]:
+    """How many runs have a counterpart."""
     count = len(found.pairing.pairs)
     yield f"{count} pair{'s' * (count != 1)} of runs, {found.same_count} of which with the very same tables"
     if found.left_out:
@@ -90,17 +87,35 @@ def _table(found: Found) -> list[str]:
     shown = (found.significant or list(found.tested))[:LINES_MOST]
     rows = []
     for each in shown:
-        row = each.row()
-        interval = (
-            "" if row["difference_low"] is None else f"[{row['difference_low']:.4g}, {row['difference_high']:.4g}]"
-        )
-        numbers = [f"{row[name]:.6g}" for name in ("one", "other", "difference")]
-        rows.append([*each.group, str(row["pair_count"]), *numbers, interval, f"{each.p:.2g}"])
+        texts = row_texts(each.row())
+        rows.append([*each.group, str(len(each.comparison.one)), *texts.values()])
     more = len(found.significant or found.tested) - len(shown)
     return columns(_HEAD, rows) + [f"  and {more} more: --json has all"] * (more > 0)
 
 
-def _answer(found: Found) -> str:
+def row_texts(row: Row) -> dict[str, str]:
+    """The numbers of a row of ``as_json``'s differences as text, in the order of the table's columns."""
+    interval = "" if row["difference_low"] is None else f"[{row['difference_low']:.4g}, {row['difference_high']:.4g}]"
+    numbers = {f"{name}_text": f"{row[name]:.6g}" for name in ("one", "other", "difference")}
+    return {**numbers, "interval_text": interval, "p_text": f"{row['p_holm']:.2g}"}
+
+
+def unmeasured_lines(found: Found) -> Iterator[str]:
+    """Tables that differ though no measure does."""
+    for name, count in found.unmeasured.items():
+        yield f"{name} differs in {count} pair{'s' * (count > 1)}, and nothing that is measured does"
+
+
+def changed_figures(found: Found) -> Iterator[str]:
+    """Figures that are other ones, and those of one side alone."""
+    for name, tables in found.figures.items():
+        yield f"{name} ({', '.join(tables)})"
+    for name, side_name in found.only.items():
+        yield f"{name}, of {side_name} alone"
+
+
+def answer(found: Found) -> str:
+    """In a sentence; the exit code says the same."""
     significant, tested = len(found.significant), len(found.tested)
     if significant:
         return f"{significant} significant difference{'s' * (significant > 1)} of {tested} compared"

@@ -44,22 +44,20 @@ def test_the_same_code_twice_has_no_difference(plain, tmp_path):
 
 def test_an_option_is_named_and_only_figures_that_have_it_differ(plain, tmp_path):
     other = tmp_path / "other"
-    done = ratebed(
-        "run", "srtm-fig9", "dst-table4", "--scale", "tiny", "--set", "system.margin=2.0", "--set", "slo=3ms", "--out",
-        str(other),
-    )  # fmt: skip
+    words = ["run", "srtm-fig9", "dst-table4", "--scale", "tiny", "--set", "system.band=0.5", "--out", str(other)]
+    done = ratebed(*words)
     assert done.returncode == 0, done.stderr
-    name = "srtm-fig9~slo=3ms~system.margin=2.0"
+    name = "srtm-fig9~system.band=0.5"
     assert sorted(path.stem for path in (other / "figures").glob("*.svg")) == ["dst-table4", name]
-    assert "system.margin = 2.0" in (other / "figures" / f"{name}.svg").read_text()
+    assert "system.band 0.5" in (other / "figures" / f"{name}.svg").read_text()
     _, found = diffed(str(plain), str(other))
-    options = {reason["what"]: reason for reason in found["reasons"]}
-    assert options.keys() == {"system.margin", "slo"} and {reason["kind"] for reason in found["reasons"]} == {"option"}
-    assert options["slo"]["one"] == ["1ms"] and options["slo"]["other"] == ["3ms"]
-    assert options["system.margin"]["other"] == ["2.0"] and "srtm" in options["system.margin"]["systems"]
+    (reason,) = found["reasons"]
+    assert (reason["kind"], reason["what"], reason["systems"]) == ("option", "system.band", ["srtm"])
+    assert (reason["one"], reason["other"]) == (["0.8 (default)"], ["0.5"])
     assert set(found["figures"]) == {"srtm-fig9"} and found["pair_count"] == 16
+    assert {each["system"] for each in found["differences"]} == {"srtm"}
     text = ratebed("diff", str(plain), str(other)).stdout
-    assert "option slo: 1ms -> 3ms" in text and "changed figure: srtm-fig9" in text
+    assert "option system.band: 0.8 (default) -> 0.5" in text and "changed figure: srtm-fig9" in text
 
 
 def test_a_claim_of_record_is_not_judged_from_a_figure_with_an_option_set(plain, tmp_path):
@@ -116,6 +114,29 @@ def test_folders_without_anything_in_common_are_refused(plain, tmp_path):
     assert done.returncode == 2 and "no folder of results and no commit" in done.stderr
     done = ratebed("diff", str(plain), "HEAD")
     assert done.returncode == 2 and "no figures" in done.stderr
+
+
+@pytest.mark.long
+def test_two_commits_that_differ_in_one_system_are_told_by_its_name(tmp_path):
+    copy, out = tmp_path / "copy", tmp_path / "out"
+
+    def git(*words: str) -> None:
+        who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+        subprocess.run(["git", *who, *words], cwd=copy, check=True, capture_output=True)
+
+    subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(copy)], check=True)
+    file = copy / "systems" / "distribution" / "srtm.py"
+    changed = file.read_text().replace("band: float = 0.8", "band: float = 0.5")
+    assert changed != file.read_text()
+    file.write_text(changed)
+    git("commit", "-qam", "a narrower band")
+    words = ["diff", "HEAD~1", "HEAD", "srtm-fig9", "dst-table4", "--scale", "tiny", "--out", str(out), "--json"]
+    done = ratebed(*words, cwd=copy)
+    found = json.loads(done.stdout)
+    named = {(reason["kind"], reason["what"]): reason["systems"] for reason in found["reasons"]}
+    assert named == {("code", "systems/distribution/srtm.py"): ["srtm"]}
+    assert set(found["figures"]) == {"srtm-fig9"} and {each["system"] for each in found["differences"]} == {"srtm"}
+    assert [path.name for path in (out / "commits").iterdir()] and not list(tmp_path.glob("ratebed-commit-*"))
 
 
 # --- pairing, by itself ---------------------------------------------------------------------------
