@@ -109,13 +109,19 @@ class Campaign:
 
 
 def note_code(runs: Path, specs: Iterable[RunSpec]) -> None:
-    """Among the runs, which files their code is: a manifest has its hash alone.  ``code_listing`` reads it."""
+    """Among the runs, which files their code is: a manifest has its hash alone.  ``code_listing`` reads it.
+
+    MachineError where it cannot be written.
+    """
     by_hash = {code_hash(spec): spec for spec in specs}
     for code, spec in by_hash.items():
         if code_listing(runs, code) is None:
-            path = _listing(runs, code)
-            path.parent.mkdir(exist_ok=True)
-            replace_file(path, json.dumps(sealed({"files": code_of(spec)}), indent=1).encode())
+            path, content = _listing(runs, code), sealed({"files": code_of(spec)})
+            try:
+                path.parent.mkdir(exist_ok=True)
+                replace_file(path, json.dumps(content, indent=1).encode())
+            except OSError as error:
+                raise MachineError(f"{path}: {error.strerror}", "free disk there, or choose another --out") from None
 
 
 def code_listing(runs: Path, code: str) -> dict[str, str] | None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from core.records import Json, Row
-from ratebed.differing import Found
+from ratebed.differing import FoundDifferences
 from ratebed.pairing import Side
 from ratebed.reasons import Reason
 from ratebed.rows import columns
@@ -12,7 +12,7 @@ LINES_MOST = 20  # of differences in text; --json has all
 _HEAD = ("figure", "system", "measure", "pairs", "one", "other", "difference", "95 % interval", "p (Holm)")
 
 
-def as_json(found: Found) -> Json:
+def as_json(found: FoundDifferences) -> Json:
     """Everything, for machines."""
     return {
         "one": found.one.name,
@@ -33,7 +33,7 @@ def as_json(found: Found) -> Json:
     }
 
 
-def lines(found: Found) -> Iterator[str]:
+def lines(found: FoundDifferences) -> Iterator[str]:
     """For people: why, how much, what it does to figures and claims, and the answer last."""
     for mark, side in (("one", found.one), ("other", found.other)):
         yield f"{mark + ':':<7}{side.name}  ({made(side)})"
@@ -62,7 +62,7 @@ def made(side: Side) -> str:
     return ", ".join([told, *(f"scale {scale}" for scale in scales), *(f"commit {commit}" for commit in commits)])
 
 
-def pair_lines(found: Found) -> Iterator[str]:
+def pair_lines(found: FoundDifferences) -> Iterator[str]:
     """How many runs have a counterpart."""
     count = len(found.pairing.pairs)
     yield f"{count} pair{'s' * (count != 1)} of runs, {found.same_count} of which with the very same tables"
@@ -83,7 +83,7 @@ def _reason(reason: Reason) -> str:
     return f"{reason.kind} {reason.what}: {before} -> {after}, {where}"
 
 
-def _table(found: Found) -> list[str]:
+def _table(found: FoundDifferences) -> list[str]:
     shown = (found.significant or list(found.tested))[:LINES_MOST]
     rows = []
     for each in shown:
@@ -100,13 +100,13 @@ def row_texts(row: Row) -> dict[str, str]:
     return {**numbers, "interval_text": interval, "p_text": f"{row['p_holm']:.2g}"}
 
 
-def unmeasured_lines(found: Found) -> Iterator[str]:
+def unmeasured_lines(found: FoundDifferences) -> Iterator[str]:
     """Tables that differ though no measure does."""
     for name, count in found.unmeasured.items():
         yield f"{name} differs in {count} pair{'s' * (count > 1)}, and nothing that is measured does"
 
 
-def changed_figures(found: Found) -> Iterator[str]:
+def changed_figures(found: FoundDifferences) -> Iterator[str]:
     """Figures that are other ones, and those of one side alone."""
     for name, tables in found.figures.items():
         yield f"{name} ({', '.join(tables)})"
@@ -114,7 +114,7 @@ def changed_figures(found: Found) -> Iterator[str]:
         yield f"{name}, of {side_name} alone"
 
 
-def answer(found: Found) -> str:
+def answer(found: FoundDifferences) -> str:
     """In a sentence; the exit code says the same."""
     significant, tested = len(found.significant), len(found.tested)
     if significant:

@@ -10,7 +10,7 @@ from analysis.difference import ERROR, Comparison, holm
 from analysis.verdicts import Judgement
 from core.records import Json, Row
 from ratebed.judging import judged_from
-from ratebed.pairing import Pair, Pairing, Side, paired
+from ratebed.pairing import Pairing, RunPair, Side, paired
 from ratebed.pipeline import tables_of
 from ratebed.reasons import Reason, reasons
 from ratebed.validity import Standing, standing_of
@@ -25,7 +25,7 @@ SEED = "seed"
 DECIDED = (Judgement.REPRODUCED, Judgement.DIRECTION_ONLY, Judgement.CONTRADICTED)
 
 
-class Group(NamedTuple):
+class ComparedGroup(NamedTuple):
     """What is compared together."""
 
     figure: str
@@ -37,7 +37,7 @@ class Group(NamedTuple):
 class Tested:
     """A group's comparison, and how sure it is among all."""
 
-    group: Group
+    group: ComparedGroup
     comparison: Comparison
     p: float  # adjusted
 
@@ -72,7 +72,7 @@ class Flip(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundDifferences:
     """Everything that ``diff`` says."""
 
     one: Side
@@ -109,7 +109,7 @@ class Found:
 
 def differences(
     one: Side, other: Side, renamed: Mapping[str, str], spark_master: str = "", keep_invalid: bool = False
-) -> Found:
+) -> FoundDifferences:
     """Compare two folders of results; by Spark where pairs differ."""
     pairing = paired(one, other, renamed)
     standings = {
@@ -122,7 +122,7 @@ def differences(
     differing = [pair for pair in kept if tables[pair]]
     tested, without = _tested(one, other, kept, differing, spark_master)
     figures, only = _figures(one, other)
-    return Found(
+    return FoundDifferences(
         one,
         other,
         pairing,
@@ -138,7 +138,7 @@ def differences(
     )
 
 
-def _differing_tables(one: Side, other: Side, pair: Pair) -> list[str]:
+def _differing_tables(one: Side, other: Side, pair: RunPair) -> list[str]:
     """The tables of two runs that are not the same, run ids aside; ``runs`` says the options again and is left out."""
     files = one.manifests[pair.one]["files"], other.manifests[pair.other]["files"]
     names = sorted({name for each in files for name in each if name.endswith(".parquet")} - {"runs.parquet"})
@@ -160,14 +160,14 @@ def _content(path: Path) -> "pa.Table":
 
 
 def _tested(
-    one: Side, other: Side, kept: Sequence[Pair], differing: Sequence[Pair], spark_master: str
-) -> tuple[list[Tested], list[Pair]]:
+    one: Side, other: Side, kept: Sequence[RunPair], differing: Sequence[RunPair], spark_master: str
+) -> tuple[list[Tested], list[RunPair]]:
     """Every group with a pair that differs, tested; and the pairs whose tables differ, but no measure does."""
     if not differing:
         return [], []
     values = _values(one, [p.one for p in kept], spark_master), _values(other, [p.other for p in kept], spark_master)
     figures = _figures_of_runs(one)
-    groups: defaultdict[Group, list[tuple[float, float]]] = defaultdict(list)
+    groups: defaultdict[ComparedGroup, list[tuple[float, float]]] = defaultdict(list)
     without = []
     for pair in kept:
         before, after = values[0].get(pair.one, {}), values[1].get(pair.other, {})
@@ -177,7 +177,7 @@ def _tested(
         systems = [side.manifests[run_id]["spec"]["system"] for side, run_id in ((one, pair.one), (other, pair.other))]
         for figure in figures.get(pair.one, [POINTS]):
             for name in shared:
-                group = Group(figure, " -> ".join(dict.fromkeys(systems)), name)
+                group = ComparedGroup(figure, " -> ".join(dict.fromkeys(systems)), name)
                 groups[group].append((before[name], after[name]))
     compared = {
         group: Comparison(*(tuple(side) for side in zip(*pairs, strict=True))) for group, pairs in groups.items()

