@@ -9,7 +9,7 @@ from analysis.difference import ERROR, Comparison, holm
 
 
 def _family_differs(rng: np.random.Generator, pairs: int, shift: float, families: int = 8) -> bool:
-    """Points of very different sizes, heavy-tailed; in the first comparison alone the second value is ``shift`` larger."""
+    """Points of very different sizes, heavy-tailed; in the first comparison alone the second value is larger."""
     comparisons = []
     for number in range(families):
         size = 10.0 ** rng.uniform(0, 6, pairs)
