@@ -206,7 +206,7 @@ def _summary(results: Sequence[Result], sections: Sequence[FigureSection], paper
         for result in section.results:
             places.setdefault((result.claim.id, result.claim.testbed), f"#{_anchor(section, result)}")
     rows = []
-    for letter, group in groupby(results, lambda result: result.claim.id[0]):
+    for letter, group in groupby(results, lambda result: result.claim.family):
         if letter in papers:
             rows.append(f'<tr><th colspan="4" class="paper">{escape(papers[letter])}</th></tr>')
         rows += [_summary_row(result, places.get((result.claim.id, result.claim.testbed))) for result in group]

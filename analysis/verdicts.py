@@ -13,6 +13,7 @@ one of them fails, and of many some fail by chance: a check among m fails only w
 say so, and to judge it on fresh seeds.
 """
 
+import re
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -184,6 +185,18 @@ class Claim:
     fitted: bool = False  # what is judged was made from this very claim (calibrations say so themselves)
     substitute: bool = False  # the paper's input is secret: at most "direction only"
     why: str = ""  # if it is not reproduced: the reason, as far as known
+
+    @property
+    def family(self) -> str:
+        """What claims of one source have in common, their ids' head: ``S`` of ``S20a``, ``mine-`` of ``mine-1``."""
+        return rank_of(self.id)[0]
+
+
+def rank_of(claim_id: str) -> tuple[str, int, str]:
+    """By which claims are ordered: their ids' head, the number in it, and what follows."""
+    head = re.split(r"\d", claim_id, maxsplit=1)[0]
+    digits = re.match(r"\d*", claim_id[len(head) :])
+    return head, int(digits[0] or 0) if digits else 0, claim_id
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,9 @@
-"""Registries are visible dicts, name -> "module:OBJECT", imported on use; options are checked by name and type."""
+"""Registries are visible dicts, name -> "module:OBJECT", imported on use; options are checked by name and type.
+
+What is not in one is looked for outside the tree, in one way for all ``OUTSIDE``: as ``path.py:OBJECT``, the object
+being called as its kind is unless told otherwise (``WORKLOAD``), or among the entry points of installed packages
+(group ``ratebed.workloads``).  The tree's own names stay the tree's.
+"""
 
 import dataclasses
 import importlib
@@ -6,26 +11,93 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from functools import cache
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import msgspec
 
-from core.errors import SpecError, quoted
+from core.errors import SpecError, described, quoted
+from core.files import is_file, load_object
 from core.records import Options
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from _typeshed import DataclassInstance
 
+OUTSIDE = {  # what may come from outside the tree -> the group of entry points
+    "system": "ratebed.systems",
+    "server": "ratebed.servers",
+    "workload": "ratebed.workloads",
+    "topology": "ratebed.topologies",
+    "study": "ratebed.studies",
+    "figure": "ratebed.figures",
+    "claims": "ratebed.claims",
+}
 Made = TypeVar("Made")
 NUMBER_LIMIT = 2**63
 
 
 def lookup(kind: str, registry: Mapping[str, str], name: str) -> Any:
-    """The object registered as ``name``; SpecError lists the known names and the closest one."""
-    if name not in registry:
-        raise SpecError(f"unknown {kind} {name!r}", hint(name, registry))
-    module, _, attribute = registry[name].partition(":")
+    """The object called ``name``: registered, installed, or ``path.py:OBJECT``, ``:OBJECT`` being the kind in capitals.
+
+    SpecError lists the known names and the closest one, or says what is wrong with the file or the package.
+    """
+    if is_file(name) and kind in OUTSIDE:
+        return load_object(name, kind.upper())
+    if name in registry:
+        return _imported(registry[name])
+    names = known(kind, registry)
+    if name not in names:
+        raise SpecError(f"unknown {kind} {name!r}", hint(name, names))
+    try:
+        thing = _imported(names[name])
+    except Exception as error:
+        raise SpecError(f"{kind} {name!r}, {names[name]}: {described(error)}", "mend its package") from error
+    if getattr(thing, "key", name) != name:
+        raise SpecError(f"{kind} {name!r}, {names[name]}: its key is {thing.key!r}", "have its entry point called so")
+    return thing
+
+
+def _imported(place: str) -> Any:
+    module, _, attribute = place.partition(":")
     return getattr(importlib.import_module(module), attribute)
+
+
+def known(kind: str, registry: Mapping[str, str]) -> dict[str, str]:
+    """The names of a registry and those that installed packages add, each with its "module:OBJECT".
+
+    SpecError where a package takes a name that there is.
+    """
+    names = dict(registry)
+    for point in _installed(kind):
+        if names.setdefault(point.name, point.value) != point.value:
+            package = f"the package {point.dist.name}" if point.dist else "a package"
+            what = f"{package} adds a {kind} {point.name!r}, which there is: {names[point.name]}"
+            raise SpecError(what, "give its entry point another name, or uninstall it")
+    return names
+
+
+def packages() -> dict[str, Path]:
+    """The installed packages that add something, and the folder that each is in."""
+    points = [point for kind in OUTSIDE for point in _installed(kind)]
+    places = {}
+    for name in dict.fromkeys(point.module.partition(".")[0] for point in points):
+        found = find_spec(name)
+        if found is not None:
+            folders = list(found.submodule_search_locations or ())
+            places[name] = Path(folders[0] if folders else found.origin or "").parent
+    return places
+
+
+def _installed(kind: str) -> "tuple[EntryPoint, ...]":
+    return tuple(_entry_points().select(group=OUTSIDE.get(kind, "")))
+
+
+_entry_points = cache(entry_points)  # those of all groups: they are read together
 
 
 def hint(name: str, known: Iterable[str]) -> str:

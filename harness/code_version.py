@@ -3,6 +3,8 @@
 Imports are followed from the harness' run and from what the spec names: its study, with the body for that testbed, its
 system, and on real hosts what this declares, workload, topology and testbed.  Of a registry (a dict of names ->
 "module:OBJECT") only the entries that the spec uses count: neither a new line in it nor a new file voids anything.
+So it is with installed packages that add something to the tree.  Files outside it, ``path.py:SYSTEM``, are among the
+run's inputs (``RunSpec.input_digests``); what of ours they import is followed from here.
 """
 
 import ast
@@ -11,10 +13,12 @@ import re
 import subprocess
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from core.digests import digest_of
+from core.files import files_of as files_outside
+from core.registry import known, packages
 from studies import STUDIES, load_study
 from studies.spec import RunSpec
 from systems import SYSTEMS
@@ -30,7 +34,7 @@ _DATA = (".csv", ".toml", ".json", ".erl", "go.mod", "go.sum")
 _GO = ("*.go", "go.mod", "go.sum")
 _BROKER = Path("testbed/brokers/brokerd")
 _JAVA = (".java", ".options", ".properties", ".sha256", "pom.xml")
-_NAME = re.compile(rf"({'|'.join(_OURS)})(\.\w+)+(:\w+)?")
+_NAME = re.compile(r"\w+((\.\w+)+(:\w+)?|:\w+)")
 _BY_SPEC = {"virtual", "live", "plane", "stand_in", "servers"}  # options whose text counts for some specs only
 
 
@@ -53,14 +57,21 @@ def code_hash(spec: RunSpec, root: Path = ROOT) -> str:
 
     SpecError for a name in the spec that nothing has.
     """
-    names = (spec.testbed, spec.study, spec.system, spec.workload, spec.topology)
-    return _hash(root, tuple(_roots(*names)), load_testbed(spec.testbed).real_time, spec.calibration)
+    return _hash(root, _roots(spec), load_testbed(spec.testbed).real_time, spec.calibration)
 
 
 def files_of(spec: RunSpec, root: Path = ROOT) -> list[Path]:
-    """The files that ``code_hash`` looks at, relative to ``root``."""
+    """The files that ``code_hash`` looks at, relative to ``root``; those of installed packages are absolute."""
+    return _files(root, _roots(spec), load_testbed(spec.testbed).real_time, spec.calibration)
+
+
+def _roots(spec: RunSpec) -> tuple[str, ...]:
+    """Where a run's imports begin, as "module:OBJECT" or module."""
     names = (spec.testbed, spec.study, spec.system, spec.workload, spec.topology)
-    return _files(root, tuple(_roots(*names)), load_testbed(spec.testbed).real_time, spec.calibration)
+    outside = [path for name in names if is_file(name) for path in files_outside(name) if path.suffix == ".py"]
+    sources = tuple(path.read_bytes() for path in outside)
+    roots = {*_named_by(names, sources), *(name for source in sources for name in _read(source, "").names)}
+    return tuple(sorted(root for root in roots if _is_followed(root)))
 
 
 def code_of(spec: RunSpec) -> dict[str, str]:
@@ -69,41 +80,56 @@ def code_of(spec: RunSpec) -> dict[str, str]:
 
 
 @cache
-def _roots(testbed: str, study: str, system: str, workload: str, topology: str) -> list[str]:
-    """Where a run's imports begin, as "module:OBJECT" or module."""
-    registered = (
-        (TESTBEDS, testbed),
-        (STUDIES, study),
-        (SYSTEMS, system),
-        (WORKLOADS, workload),
-        (TOPOLOGIES, topology),
-    )
-    roots = ["harness.run", *(registry[name] for registry, name in registered if name in registry)]
-    place, asked, competes = load_testbed(testbed), load_study(study), load_system(system)
+def _named_by(names: tuple[str, str, str, str, str], sources: tuple[bytes, ...]) -> list[str]:
+    """What a spec names, and what that declares; ``sources``: of the files outside the tree, for they may change."""
+    registries = {
+        "testbed": TESTBEDS, "study": STUDIES, "system": SYSTEMS, "workload": WORKLOADS, "topology": TOPOLOGIES
+    }  # fmt: skip
+    roots = ["harness.run"]
+    for (kind, registry), name in zip(registries.items(), names, strict=True):
+        if not is_file(name):
+            roots.append(registry.get(name) or known(kind, registry).get(name, ""))
+    place, asked, competes = load_testbed(names[0]), load_study(names[1]), load_system(names[2])
     body = asked.live if place.real_time else asked.virtual
     roots.append(body if isinstance(body, str) else getattr(body, "__name__", ""))
     if place.real_time:
+        servers = known("server", SERVERS)
         stand_in = competes.stand_in
         named = [*competes.servers, competes.plane, *((stand_in.make, *stand_in.servers) if stand_in else ())]
-        roots += [SERVERS.get(name, name) for name in named]
-        asks = [declared(competes, SERVERS.get(name, name)) for name in competes.servers]
+        roots += [servers.get(name, name) for name in named]
+        asks = [declared(competes, servers.get(name, name)) for name in competes.servers]
         roots += [BUILT[program] for server in asks for program in getattr(server, "programs", ()) if program in BUILT]
         roots += [text for text in vars(place).values() if isinstance(text, str)]
-    for file in (name.partition(":")[0] for name in (study, system) if is_file(name)):
-        roots += sorted(_read(Path(file).read_bytes(), "").names)  # the file itself is among the run's inputs
-    return sorted({root for root in roots if _NAME.fullmatch(root)})
+    return roots
+
+
+def _is_followed(name: str) -> bool:
+    """Whether a text names a module, or an object in one, of ours or of a package that adds something."""
+    first = re.split("[.:]", name)[0]
+    return bool(_NAME.fullmatch(name)) and (first in _OURS or first in _packages())
+
+
+@cache
+def _packages() -> dict[str, Path]:
+    return packages()
 
 
 @cache
 def _hash(root: Path, roots: tuple[str, ...], live: bool, calibration: str) -> str:
     digest = hashlib.sha256("\n".join(roots).encode())
     for path in _files(root, roots, live, calibration):
-        digest.update(f"\n{path.as_posix()} {_digest(root, path)}".encode())
+        digest.update(f"\n{_label(path)} {_digest(root, path)}".encode())
     return digest.hexdigest()
 
 
 def _digest(root: Path, path: Path) -> str:
     return _source(root, path).digest if path.suffix == ".py" else digest_of((root / path).read_bytes())
+
+
+def _label(path: Path) -> str:
+    """A file's name wherever its tree or its package is installed."""
+    bases = [base for base in _packages().values() if path.is_absolute() and path.is_relative_to(base)]
+    return (path.relative_to(max(bases, key=lambda base: len(base.parts))) if bases else path).as_posix()
 
 
 @cache
@@ -133,8 +159,9 @@ def _reached(root: Path, roots: Iterable[str]) -> set[Path]:
 def _paths(root: Path, name: str) -> Iterator[Path]:
     """The files of a module and of the packages that it is in; of an object, those of its module."""
     parts = name.partition(":")[0].split(".")
+    base = Path() if parts[0] in _OURS else _packages()[parts[0]]
     for count in range(1, len(parts) + 1):
-        place = Path(*parts[:count])
+        place = base.joinpath(*parts[:count])
         if (root / place / "__init__.py").is_file():
             yield place / "__init__.py"
         elif (root / place.with_suffix(".py")).is_file():
@@ -144,14 +171,15 @@ def _paths(root: Path, name: str) -> Iterator[Path]:
 def _data_file(root: Path, module: Path, name: str) -> Path | None:
     """A shipped file that a module names: beside it, or in a folder below."""
     there = sorted((root / module.parent).rglob(name))
-    return there[0].relative_to(root) if there else None
+    return (there[0] if module.is_absolute() else there[0].relative_to(root)) if there else None
 
 
 @cache
 def _source(root: Path, path: Path) -> _Source:
-    return _read((root / path).read_bytes(), ".".join(path.with_suffix("").parts))
+    return _read((root / path).read_bytes(), Path(_label(path)).with_suffix("").as_posix().replace("/", "."))
 
 
+@lru_cache(maxsize=64)
 def _read(source: bytes, module: str) -> _Source:
     lines = source.splitlines(keepends=True)
     names: set[str] = set()
@@ -166,17 +194,18 @@ def _read(source: bytes, module: str) -> _Source:
             waiting += node.orelse
         elif isinstance(node, ast.Import):
             names.update(alias.name for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names.update(f"{node.module}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            place = [*(module.split(".")[: -node.level] if node.level else ()), *filter(None, [node.module])]
+            names.update(".".join([*place, alias.name]) for alias in node.names)
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if _NAME.fullmatch(node.value):
+            if _is_followed(node.value):
                 names.add(node.value)
             elif node.value.endswith((*_DATA, *_JAVA)) and "\n" not in node.value and "*" not in node.value:
                 data.add(node.value)
         elif not (isinstance(node, ast.keyword) and node.arg in _BY_SPEC):
             waiting += ast.iter_child_nodes(node)
-    ours = frozenset(name for name in names if name.partition(".")[0] in _OURS)
-    return _Source(digest_of(b"".join(lines)), ours, frozenset(Path(name).name for name in data))
+    followed = frozenset(name for name in names if name.partition(".")[0] in _OURS or _is_followed(name))
+    return _Source(digest_of(b"".join(lines)), followed, frozenset(Path(name).name for name in data))
 
 
 def _is_registry(node: ast.AST) -> bool:
@@ -184,7 +213,7 @@ def _is_registry(node: ast.AST) -> bool:
     if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Dict) or not node.value.values:
         return False
     values = [value.value for value in node.value.values if isinstance(value, ast.Constant)]
-    texts = [value for value in values if isinstance(value, str) and ":" in value and _NAME.fullmatch(value)]
+    texts = [value for value in values if isinstance(value, str) and ":" in value and _is_followed(value)]
     return len(texts) == len(node.value.values)
 
 

@@ -14,6 +14,7 @@ list of lists::
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import product
 from math import prod
 from pathlib import Path
@@ -23,18 +24,17 @@ import msgspec
 from core.errors import SpecError, quoted
 from core.reading import read_toml, reading
 from core.records import Json
-from core.registry import hint
+from core.registry import hint, known, lookup
 from harness.experiment import RUNS_MAXIMUM, RunSpec, check_runs, repeated
 from studies import STUDIES, load_study
-from systems.loader import is_file, load_system
+from systems.loader import load_system
 from systems.parts.limit import per_period
+from testbed.topologies.topology import TOPOLOGIES
 from workloads import load as load_workload
+from workloads.api import input_files
 
 _AXES = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
-_INPUT_FILES = (
-    *(("workload_options", "path"), ("workload_options", "towers")),
-    *(("topology_options", "table"), ("topology_options", "servers")),
-)
+_TABLES = ("table", "servers")  # options of topologies that are input files; workloads declare theirs
 _OPTIONS = tuple(f"{axis}_options" for axis in ("system", "workload", "topology", "testbed", "study"))
 
 
@@ -75,8 +75,10 @@ def ad_hoc(
     if repetitions < 1:
         raise SpecError(f"--repetitions {repetitions}", "give at least 1")
     check_runs(repetitions, where="--repetitions: ")
-    with reading("--set"):
-        return repeated([_spec({**axes, **options}, "--set")], repetitions, seed)
+    load_system(system), load_workload(workload), lookup("topology", TOPOLOGIES, topology)  # these are no settings
+    where = "--set" if settings else f"{system} on {workload}"
+    with reading(where):
+        return repeated([_spec({**axes, **options}, where)], repetitions, seed)
 
 
 def settings_of(words: Sequence[str]) -> dict[str, object]:
@@ -153,11 +155,12 @@ def _combinations(axes: Mapping[str, Sequence[object]]) -> int:
 def _study(system: str, workload: str) -> str:
     """What a system is made for, with this workload."""
     chosen, offer = load_system(system), load_workload(workload).offer
-    for name in STUDIES:
+    names = list(known("study", STUDIES))
+    for name in names:
         study = load_study(name)
         if study.offer == offer and study.fits(chosen):
             return name
-    return next((name for name in STUDIES if load_study(name).fits(chosen)), "limiting")
+    return next((name for name in names if load_study(name).fits(chosen)), "limiting")
 
 
 def _said_per_period(system: str, options: Json) -> Json:
@@ -175,19 +178,22 @@ def _spec(values: Json, where: str) -> RunSpec:
     """A spec that resolves: names and options are checked now, not when it runs."""
     from harness.run import check_all
 
-    with reading(where):
-        options = _said_per_period(str(values["system"]), values["system_options"])
-    fields = {**values, "system_options": options}
-    named = (str(fields["system"]), str(fields.get("study", "")))
-    inputs = [name.partition(":")[0] for name in named if is_file(name)]
-    for axis, name in _INPUT_FILES:
-        if fields[axis].get(name):
-            inputs.append(str(fields[axis][name]))
-    fields = {"study": _study(str(fields["system"]), str(fields["workload"])), **fields}
-    with reading(where, "see ratebed list"):
-        spec = msgspec.convert({**fields, "inputs": tuple(inputs)}, RunSpec)
-    try:
+    with _told(where):
+        system, workload = str(values["system"]), str(values["workload"])
+        options = _said_per_period(system, values["system_options"])
+        files = [str(file) for name in _TABLES if (file := values["topology_options"].get(name))]
+        files += input_files(load_workload(workload).configure(values["workload_options"])).values()
+        fields = {"study": _study(system, workload), **values, "system_options": options, "inputs": tuple(files)}
+        spec = msgspec.convert(fields, RunSpec)
         check_all([spec])
-    except SpecError as error:
-        raise SpecError(f"{where}: {error.what}", error.fix) from None
     return spec
+
+
+@contextmanager
+def _told(where: str) -> Iterator[None]:
+    """Whatever is wrong in here is told with ``where`` it is."""
+    with reading(where, "see ratebed list"):
+        try:
+            yield
+        except SpecError as error:
+            raise SpecError(f"{where}: {error.what}", error.fix) from None

@@ -14,6 +14,7 @@ import msgspec
 from collectors.schema import SCHEMA_VERSION
 from collectors.writer import write_run
 from core.errors import SpecError
+from core.files import is_file
 from core.reading import reading
 from core.records import Columns
 from core.registry import changed, configure
@@ -157,8 +158,10 @@ def _with_evidence(journal: Journal) -> dict[str, Columns]:
 
 def _run_row(point: Point, journal: Journal) -> Columns:
     spec = point.spec
-    as_asked = ("workload", "topology", "testbed", "calibration", "seed", "repetition")
+    as_asked = ("testbed", "calibration", "seed", "repetition")
     row = {
+        "workload": load_workload(spec.workload).key if is_file(spec.workload) else spec.workload,
+        "topology": point.topology.name if is_file(spec.topology) else spec.topology,
         **{name: getattr(spec, name) for name in as_asked},
         "system": point.system.key,
         "variant": ",".join(f"{key}={value}" for key, value in sorted(changed(point.system_config).items())),

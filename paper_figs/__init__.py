@@ -7,7 +7,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from core.errors import SpecError
-from core.registry import lookup
+from core.files import is_file
+from core.registry import known, lookup
 
 if TYPE_CHECKING:
     from analysis.verdicts import Claim
@@ -111,17 +112,37 @@ PAPERS = {
     "link": "Testbeds: how far the emulated one can be trusted",
     "fidelity": "Testbeds: how far the emulated one can be trusted",
 }
+OWN = "Of your own"  # what is of no paper, or from outside the tree
 CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters", "D": "deployed"}
 
 
-def load_figure(key: str) -> "Figure":
-    """The figure called ``key``; SpecError for an unknown one, with those that it may have meant."""
-    if key not in FIGURES:
-        alike = sorted((name for name in FIGURES if key in name), key=len)[:5] or get_close_matches(key, FIGURES, 5)
+def paper_of(key: str) -> str:
+    """Under what a figure stands in the report."""
+    return PAPERS.get(key.partition("-")[0], OWN) if key in FIGURES else OWN
+
+
+def paper_of_claims(family: str) -> str:
+    """Under what claims stand whose ids begin so."""
+    return PAPERS[CLAIM_LETTERS[family]] if family in CLAIM_LETTERS else f"{OWN} ({family.strip('-_.')})"
+
+
+def load_figure(name: str) -> "Figure":
+    """The figure called ``"srtm-fig7"`` or ``"path.py:FIGURE"``.
+
+    SpecError for an unknown one, with those that it may have meant, and for what is none, or takes names that are
+    the tree's.
+    """
+    from paper_figs.outside import checked_figure
+
+    if name in FIGURES:
+        figure: Figure = lookup("figure", FIGURES, name)
+        return figure
+    names = known("figure", FIGURES)
+    if name not in names and not is_file(name):
+        alike = sorted((key for key in names if name in key), key=len)[:5] or get_close_matches(name, names, 5)
         meant = f"did you mean {', '.join(alike)}? " if alike else ""
-        raise SpecError(f"unknown figure {key!r}", f"{meant}`ratebed list` has them all")
-    figure: Figure = lookup("figure", FIGURES, key)
-    return figure
+        raise SpecError(f"unknown figure {name!r}", f"{meant}`ratebed list` has them all")
+    return checked_figure(lookup("figure", FIGURES, name), name, FIGURES, CLAIM_LETTERS)
 
 
 # Claims that no single figure measures: they span figures.
@@ -130,9 +151,11 @@ OTHER_CLAIMS = {"crdt": "paper_figs.crdt.one_user:SPANNING"}
 
 def all_claims() -> "list[Claim]":
     """Every claim, by number (S20a before S20b): those of the figures and ``OTHER_CLAIMS``."""
+    from analysis.verdicts import rank_of
+
     claims = [claim for key in FIGURES for claim in load_figure(key).claims]
     for family in OTHER_CLAIMS:
         claims += lookup("claims", OTHER_CLAIMS, family)
     ids = [claim.id for claim in claims]
     assert len(ids) == len(set(ids)), f"a claim is declared twice: {sorted(ids)}"
-    return sorted(claims, key=lambda claim: (claim.id[0], int(claim.id[1:].rstrip("ab")), claim.id))
+    return sorted(claims, key=lambda claim: rank_of(claim.id))

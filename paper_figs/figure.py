@@ -32,6 +32,7 @@ class Figure:
     claims: tuple[Claim, ...] = ()
     notes: str = ""  # shown under the figure in the report: calibrations, substitutes, deviations
     texts: Callable[[], Mapping[str, str]] = no_texts  # by title, shown as they are: settings of servers, say
+    place: str = ""  # outside the tree: ``path.py:FIGURE``, where ``load_figure`` found it
 
     @property
     def key(self) -> str:

@@ -11,6 +11,8 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_command
 
+from core.files import is_file
+from core.registry import known
 from harness.experiment import Option, Reading
 from paper_figs import FIGURES, load_figure
 
@@ -37,11 +39,21 @@ class FigureCommand(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Look for figures first."""
-        named = [word for word in args if word in FIGURES]
+        named = self._figures(args)
         own = {*HELP, *(name for param in self.params for name in param.opts)}
         options = declared(named or list(FIGURES)) if named or any(map(_is_unknown(own), args)) else {}
         ctx.meta[THERE] = _params({name: each for name, each in options.items() if f"--{name}" not in own})
         return super().parse_args(ctx, args)
+
+    def _figures(self, args: Sequence[str]) -> list[str]:
+        """The words that name figures; of one from outside the tree, where it is no option's value."""
+        flags = {name for param in self.params if getattr(param, "is_flag", False) for name in param.opts}
+        named = []
+        for before, word in zip(["", *args], args, strict=False):
+            is_free = not before.startswith("-") or "=" in before or before in flags
+            if word in FIGURES or (is_free and (is_file(word) or word in known("figure", FIGURES))):
+                named.append(word)
+        return named
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Its own, then those of the figures."""

@@ -267,7 +267,7 @@ def _flips(one: Side, other: Side, counterparts: Mapping[str, str]) -> list[Flip
         flips += [
             Flip(claim_id, result.claim.sentence, result.judgement.value, after[claim_id].judgement.value)
             for claim_id, result in before.items()
-            if after[claim_id].judgement is not result.judgement
+            if claim_id in after and after[claim_id].judgement is not result.judgement
         ]
     return flips
 

@@ -5,11 +5,14 @@ from dataclasses import replace
 from functools import cache
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 
-from analysis.verdicts import Claim, Evidence, Judgement, Result, Tables, Tried, judge, readings_text
+from analysis.verdicts import Claim, Evidence, Judgement, Result, Tables, Tried, judge, rank_of, readings_text
 from core.records import Json
 from harness.experiment import Reading
-from paper_figs import all_claims, load_figure
+from paper_figs import load_figure
+from paper_figs.catalogue import Catalogue, catalogue
+from paper_figs.figure import Figure
 from ratebed.pipeline import sections, tables_of
 from ratebed.settings import SMALL, FigureSetting, other_readings, readings_among
 from ratebed.validity import standings_of, worst
@@ -19,43 +22,46 @@ from testbed.trust.evidence import VALID
 Named = Mapping[str, str]  # figure -> what its results are called
 
 
-def results_by_setting(out: Path) -> dict[str, list[Result]]:
+def results_by_setting(out: Path, claims: Sequence[str] = ()) -> dict[str, list[Result]]:
     """The verdicts of each setting (``ratebed.settings``); "" first, which has every claim, judged where it belongs.
 
     A claim whose figures were not run is undecided there, and in other settings has no verdict.  All are of the
-    cell of record; with those that belong there comes what other readings say.
+    cell of record; with those that belong there comes what other readings say.  ``claims``: more than the tree's and
+    those of figures from outside it (``paper_figs.outside``).
     """
-    judged = _Judged(out)
+    judged = _Judged(out, claims)
     suffixes = ["", *sorted({section["setting"] for section in judged.present.values()} - {""})]
     fitted = fitted_claims(out)
-    claims = [replace(claim, fitted=claim.fitted or claim.id in fitted) for claim in all_claims()]
-    verdicts = {"": [judged.everywhere(claim) for claim in claims]}
+    every = [replace(claim, fitted=claim.fitted or claim.id in fitted) for claim in judged.known.claims]
+    verdicts = {"": [judged.everywhere(claim) for claim in every]}
     for suffix in suffixes[1:]:
         of_record = {
             section["key"]: name
             for name, section in judged.present.items()
             if section["setting"] == suffix and not section["readings"] and not section["settings"]
         }
-        verdicts[suffix] = judged.at(suffix, of_record, claims)
+        verdicts[suffix] = judged.at(suffix, of_record, every)
     return verdicts
 
 
 def judged_from(out: Path, named: Named, suffix: str) -> dict[str, Result]:
     """Claim -> the verdict from figures of ``out`` that are ``named`` and of one setting; of claims that they have."""
-    return {result.claim.id: result for result in _Judged(out).at(suffix, named, all_claims())}
+    judged = _Judged(out)
+    return {result.claim.id: result for result in judged.at(suffix, named, judged.known.claims)}
 
 
 class _Judged:
     """The figures in ``out``, with the tables that were read once."""
 
-    def __init__(self, out: Path):
+    def __init__(self, out: Path, claims: Sequence[str] = ()):
         self.described = sections(out)
+        self.known: Catalogue = catalogue(self.described.values(), claims)
         self.present = {name: section for name, section in self.described.items() if not section["skipped"]}
         self._tables = cache(lambda name: tables_of(out, name))
 
     def everywhere(self, claim: Claim) -> Result:
         """The verdict in the cell of record, and under each other reading for which all figures were made."""
-        readings = readings_of(claim)
+        readings = readings_of(claim, self.known.figures)
         record = {reading.name: reading.default for reading in readings}
         result = self.result(claim, {key: key for key in claim.figures})
         tried = {}
@@ -66,7 +72,7 @@ class _Judged:
                 and not (section["setting"] or section["settings"])
             ):
                 cell = section["readings"]
-                named = {key: _name_under(key, cell) for key in claim.figures}
+                named = {key: self._name_under(key, cell) for key in claim.figures}
                 if self.present.keys() >= {*named.values()}:
                     tried[tuple(cell.items())] = cell, self.result(claim, named).judgement
         late = {reading.name for reading in readings if reading.after}
@@ -77,6 +83,11 @@ class _Judged:
         """The verdicts on the claims that the figures which are ``named``, all in one setting, can decide."""
         here = [claim for claim in claims if claim.measure and claim.figures and named.keys() >= {*claim.figures}]
         return [self.result(_at(claim, suffix[1:]) if suffix else claim, named) for claim in here]
+
+    def _name_under(self, key: str, cell: Mapping[str, object]) -> str:
+        """What a figure's results are called where they belong, under those readings of a cell that it declares."""
+        readings = other_readings(self.known.figures[key].experiment.options, cell)
+        return FigureSetting(frozenset(), "", "", "", readings).name(key)
 
     def result(self, claim: Claim, named: Named) -> Result:
         """The verdict from the figures that are ``named``."""
@@ -90,16 +101,11 @@ class _Judged:
         return _trusted(judge(claim, tables), own)
 
 
-def readings_of(claim: Claim) -> list[Reading]:
-    """What the figures behind a claim leave to a reading, by name."""
-    options = [option for key in claim.figures for option in load_figure(key).experiment.options]
+def readings_of(claim: Claim, known: Mapping[str, Figure] = MappingProxyType({})) -> list[Reading]:
+    """What the figures behind a claim leave to a reading, by name; ``known``: those from outside the tree, by key."""
+    figures = [known.get(key) or load_figure(key) for key in claim.figures]
+    options = [option for figure in figures for option in figure.experiment.options]
     return sorted({reading.name: reading for reading in readings_among(options)}.values(), key=lambda each: each.name)
-
-
-def _name_under(key: str, cell: Mapping[str, object]) -> str:
-    """What a figure's results are called where they belong, under those readings of a cell that it declares."""
-    readings = other_readings(load_figure(key).experiment.options, cell)
-    return FigureSetting(frozenset(), "", "", "", readings).name(key)
 
 
 def _trusted(result: Result, own: Sequence[Json]) -> Result:
@@ -116,8 +122,7 @@ def _trusted(result: Result, own: Sequence[Json]) -> Result:
 
 def in_order(verdicts: Mapping[str, Sequence[Result]]) -> list[Result]:
     """The verdicts of all settings by claim; after each claim's own come those of other settings."""
-    order = [claim.id for claim in all_claims()]
-    return sorted(chain(*verdicts.values()), key=lambda result: order.index(result.claim.id))
+    return sorted(chain(*verdicts.values()), key=lambda result: rank_of(result.claim.id))
 
 
 def _at(claim: Claim, where: str) -> Claim:
@@ -153,7 +158,7 @@ def fitted_claims(out: Path) -> set[str]:
 def summary_line(result: Result) -> str:
     """A claim in one line."""
     where = "" if result.claim.testbed in ("virtual", "mininet") else f"[{result.claim.testbed}] "
-    text = f"{result.claim.id:<4}{result.judgement.value:<16}{where}{result.claim.sentence}"
+    text = f"{result.claim.id:<3} {result.judgement.value:<16}{where}{result.claim.sentence}"
     if result.problem:
         text += f" ({result.problem})"
     if result.repetitions_wanted:
@@ -173,7 +178,7 @@ def counts_line(results: list[Result]) -> str:
 
 
 def joint_counts(results: Sequence[Result]) -> dict[str, str]:
-    """The first letter of claims' ids -> how many hold *together* in that paper's cell of record, in words.
+    """The family of claims' ids -> how many hold *together* in that paper's cell of record, in words.
 
     ``results``: as ``in_order`` gives them.  What holds somewhere else in the grid of readings is not counted.
     """
@@ -181,12 +186,12 @@ def joint_counts(results: Sequence[Result]) -> dict[str, str]:
     for result in results:
         own.setdefault(result.claim.id, result)
     texts = {}
-    for letter in dict.fromkeys(claim_id[0] for claim_id in own):
-        of_paper = [result for result in own.values() if result.claim.id[0] == letter]
+    for family in dict.fromkeys(result.claim.family for result in own.values()):
+        of_paper = [result for result in own.values() if result.claim.family == family]
         holding = sum(result.judgement is Judgement.REPRODUCED and not result.claim.fitted for result in of_paper)
         fitted = sum(result.judgement is Judgement.REPRODUCED and result.claim.fitted for result in of_paper)
         readings = {name: value for result in of_paper for name, value in result.record.items()}
         cell = f" in the cell of record ({readings_text(readings)})" if readings else ""
         more = f", {fitted} more that a calibration was fitted on" if fitted else ""
-        texts[letter] = f"{holding} of {len(of_paper)} claims reproduced together{cell}{more}"
+        texts[family] = f"{holding} of {len(of_paper)} claims reproduced together{cell}{more}"
     return texts

@@ -3,7 +3,7 @@
 import json
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -15,6 +15,9 @@ from core.records import Options
 from core.registry import hint
 from harness.experiment import SCALES, Option, Reading, Scale
 from paper_figs import FIGURES, load_figure
+from paper_figs.catalogue import joined_claims, load_claims, own_claims
+from paper_figs.figure import Figure
+from paper_figs.outside import placed
 from testbed import load_testbed
 
 Keys = Annotated[
@@ -36,6 +39,9 @@ Calibration = Annotated[
     str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")
 ]
 SparkMaster = Annotated[str, typer.Option("--spark-master", help="the Spark cluster; empty = this machine")]
+Claims = Annotated[
+    list[str] | None, typer.Option("--claims", metavar="path.py:CLAIMS", help="more claims, from outside the tree")
+]
 PlotInvalid = Annotated[bool, typer.Option("--plot-invalid", help="draw and judge runs that found themselves invalid")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no progress: results and what went wrong alone")]
 JOBS_MAXIMUM = 1_024  # processes of 400 MB each
@@ -57,6 +63,8 @@ class RunRequest:
     calibration: str = ""
     spark_master: str = ""
     extra_system: str = ""  # joins the figures' grids
+    figures: Mapping[str, Figure] = field(default_factory=dict)  # by key
+    claims: tuple[str, ...] = ()  # about these figures, beside their own, each ``path.py:CLAIMS``
     figure_options: Mapping[str, Options] = field(default_factory=dict)  # key -> option -> value
     extra: tuple[str, ...] = ()  # the figure options as typed, for the command in the report
     every: bool = False  # all figures: those of live testbeds are left out
@@ -74,7 +82,16 @@ class RunRequest:
 
     def command(self, key: str) -> str:
         """The command that makes the figure ``key`` again."""
-        words = ["ratebed", "run", key, "--scale", self.scale.name, "--seed", str(self.seed)]
+        figure = self.figures[key]
+        words = [
+            "ratebed",
+            "run",
+            shlex.quote(figure.place or key),
+            "--scale",
+            self.scale.name,
+            "--seed",
+            str(self.seed),
+        ]
         if self.repetitions:
             words += ["--repetitions", str(self.repetitions)]
         if self.testbed:
@@ -83,15 +100,18 @@ class RunRequest:
         for name, value in settings.items():
             words += ["--set", shlex.quote(f"{name}={value if isinstance(value, str) else json.dumps(value)}")]
         if self.extra_system:
-            words += ["--system", self.extra_system]
+            words += ["--system", shlex.quote(self.extra_system)]
         if self.plot_invalid:
             words += ["--plot-invalid"]
         if self.calibration:
             words += ["--calibration", self.calibration]
-        declared = {option.name for option in load_figure(key).experiment.options}
-        for flag, value in _pairs(self.extra):
+        for place in self.claims:
+            words += ["--claims", shlex.quote(place)]
+        declared = {option.name for option in figure.experiment.options}
+        flags = _flags(figure.experiment.options for figure in self.figures.values())
+        for flag, value in _pairs(self.extra, flags):
             if flag in declared:
-                on_off = {"yes": f"--{flag}", "no": f"--no-{flag}"} if flag in _flags() else {}
+                on_off = {"yes": f"--{flag}", "no": f"--no-{flag}"} if flag in flags else {}
                 words += [on_off[value]] if on_off else [f"--{flag}", value]
         return " ".join(words)
 
@@ -110,6 +130,7 @@ def make_request(
     draws: bool = True,
     repetitions: int = 0,
     is_quiet: bool = False,
+    claims: Sequence[str] | None = None,
     **others: str,
 ) -> RunRequest:
     """Check the words of a command; SpecError names the one that is wrong."""
@@ -127,13 +148,16 @@ def make_request(
         raise SpecError(f"--repetitions {repetitions}", "give at least 1")
     if not -SEED_LIMIT <= seed < SEED_LIMIT:
         raise SpecError(f"--seed {seed}", "give a number of at most 64 bits")
-    chosen = tuple(FIGURES) if every else tuple(dict.fromkeys(keys or ()))
+    chosen = list(FIGURES) if every else list(dict.fromkeys(keys or ()))
+    figures = chosen_figures(chosen)
+    more = tuple(map(placed, claims or ()))
+    joined_claims([*own_claims(figures.values()), *(claim for place in more for claim in load_claims(place, figures))])
     options = figure_options(chosen, extra)
     workers = jobs or core_count()
     return RunRequest(
-        chosen, SCALES[scale], seed, out, workers, figure_options=options, extra=tuple(extra), every=every,
-        plot_invalid=plot_invalid, testbed_options=at, settings=settings or {}, draws=draws, repetitions=repetitions,
-        is_quiet=is_quiet, **others,
+        tuple(figures), SCALES[scale], seed, out, workers, figures=figures, claims=more, figure_options=options,
+        extra=tuple(extra), every=every, plot_invalid=plot_invalid, testbed_options=at, settings=settings or {},
+        draws=draws, repetitions=repetitions, is_quiet=is_quiet, **others,
     )  # fmt: skip
 
 
@@ -150,14 +174,23 @@ def core_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def chosen_figures(names: Iterable[str]) -> dict[str, Figure]:
+    """Figures by key; SpecError for an unknown one, and where two from outside the tree have one key."""
+    figures: dict[str, Figure] = {}
+    for figure in map(load_figure, names):
+        if figures.setdefault(figure.key, figure).place != figure.place:
+            raise SpecError(f"two figures are called {figure.key!r}: {figure.place}", "give one another key")
+    return figures
+
+
 def figure_options(keys: Iterable[str], extra: Sequence[str]) -> dict[str, dict[str, object]]:
-    """The declared options of each figure, with the values typed; SpecError for one that none declares."""
-    declared = {key: load_figure(key).experiment.options for key in keys}
+    """The declared options of each figure by its key, with the values typed; SpecError for one that none declares."""
+    declared = {key: figure.experiment.options for key, figure in chosen_figures(keys).items()}
     values: dict[str, dict[str, object]] = {
         key: {option.name: option.default for option in options} for key, options in declared.items()
     }
     known = sorted({option.name for options in declared.values() for option in options})
-    for flag, text in _pairs(extra):
+    for flag, text in _pairs(extra, _flags(declared.values())):
         if flag not in known:
             raise SpecError(f"unknown option --{flag}", hint(flag, known))
         for key, options in declared.items():
@@ -167,16 +200,14 @@ def figure_options(keys: Iterable[str], extra: Sequence[str]) -> dict[str, dict[
     return values
 
 
-def _flags() -> frozenset[str]:
-    """Options of any figure that take no value."""
-    options = [option for key in FIGURES for option in load_figure(key).experiment.options]
-    return frozenset(option.name for option in options if option.type is bool)
+def _flags(declared: Iterable[Iterable[Option]]) -> frozenset[str]:
+    """Options of figures that take no value."""
+    return frozenset(option.name for options in declared for option in options if option.type is bool)
 
 
-def _pairs(extra: Sequence[str]) -> list[tuple[str, str]]:
+def _pairs(extra: Sequence[str], flags: Collection[str]) -> list[tuple[str, str]]:
     """``--trace FILE`` and ``--trace=FILE`` as (name, text); a flag stands for ``--flag=yes``."""
     pairs, words = [], list(extra)
-    flags = _flags() if words else frozenset()
     while words:
         word = words.pop(0)
         if not word.startswith("--"):

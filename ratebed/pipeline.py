@@ -27,12 +27,11 @@ from harness.campaign import Campaign, Finished, LocalExecutor
 from harness.code_version import id_of
 from harness.experiment import RunSpec
 from harness.run import check_all
-from paper_figs import load_figure
 from ratebed.altered import altered, check_held
 from ratebed.options import RunRequest
 from ratebed.progress import RunProgress
 from ratebed.settings import VIRTUAL, FigureSetting, other_readings, setting_of
-from systems.loader import is_file, load_system
+from systems.loader import load_system
 from testbed import load_testbed
 from testbed.brokers.model import calibration_path
 from testbed.servers.found import servers_of
@@ -68,7 +67,7 @@ def make_plan(request: RunRequest) -> CampaignPlan:
     if request.extra_system:
         load_system(request.extra_system)
     for key in request.keys:
-        experiment = load_figure(key).experiment
+        experiment = request.figures[key].experiment
         if request.repetitions:
             experiment = replace(experiment, repetitions={request.scale.name: request.repetitions})
         options = request.figure_options[key]
@@ -157,14 +156,12 @@ def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:
     """
     if not system:
         return []
-    source = (system.partition(":")[0],) if is_file(system) else ()
     kept = {field.name for field in fields(load_system(system).config)} & {"capacity", "rate"}
     more = {
         msgspec.structs.replace(
             spec,
             system=system,
             system_options={name: value for name, value in spec.system_options.items() if name in kept},
-            inputs=(*spec.inputs, *source),
         ).to_json()
         for spec in specs
         if spec.study in ("distribution", "limiting")
@@ -208,7 +205,8 @@ def section_of(folder: Path) -> Json:
         what = f"{folder}: {', '.join(differing) or SECTION} is not as it was written"
         key = re.split("[@~]", folder.name)[0]
         raise MachineError(what, f"remove the folder and run `ratebed figures {key}` again")
-    return {"readings": {}, "settings": {}, **section}  # one that was written before there were any
+    empty = {"readings": {}, "settings": {}, "place": "", "claims": []}  # of one that was written before there were any
+    return {**empty, **section}
 
 
 def tables_of(out: Path, name: str) -> "dict[str, pd.DataFrame]":

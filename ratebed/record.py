@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from analysis.report import claims_json
-from analysis.verdicts import Result
+from analysis.verdicts import Result, rank_of
 from core.errors import SpecError
 from core.reading import reading
 from core.records import Json
@@ -40,9 +40,9 @@ def _both(one: Json, other: Json) -> Json:
     }
 
 
-def _rank(claim: Json) -> tuple[str, int, str]:
-    """By the letter of the paper, the number, the testbed."""
-    return claim["id"][0], int("".join(filter(str.isdigit, claim["id"]))), f"{claim['id']} {claim['testbed']}"
+def _rank(claim: Json) -> tuple[str, int, str, str]:
+    """As claims are ordered, then by testbed."""
+    return *rank_of(claim["id"]), claim["testbed"]
 
 
 def read_record(path: Path) -> Json:
@@ -65,7 +65,7 @@ def differences(record: Json, results: Sequence[Result]) -> list[str]:
             lines.append(f"{name}: {old['verdict']} then, {new['verdict']} now")
         elif moved := _moved(old, new):
             lines.append(f"{name}: {new['verdict']} as then; other numbers: {'; '.join(moved)}")
-    return sorted(lines, key=lambda line: (line[0], int("".join(filter(str.isdigit, line.split(":")[0].split()[0])))))
+    return sorted(lines, key=lambda line: rank_of(line.split(":")[0].rpartition(" (")[0]))
 
 
 def _by_claim(claims: Sequence[Json]) -> dict[str, Json]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from analysis.verdicts import Result
 from core.records import Json
 from harness.experiment import SCALES
-from paper_figs import CLAIM_LETTERS, FIGURES, PAPERS, load_figure
+from paper_figs import FIGURES, paper_of, paper_of_claims
+from paper_figs.catalogue import Catalogue, catalogue
 from ratebed.comparing import flipped_claims
 from ratebed.judging import in_order, joint_counts, results_by_setting
 from ratebed.options import core_count
@@ -28,8 +29,10 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     verdicts = results_by_setting(out)
     results = in_order(verdicts)
     described = sections(out)
-    names = [name for key in FIGURES for name in sorted(described) if _is_shown(out, described[name], key)]
-    figures = [_section(out, described[name], verdicts) for name in names]
+    known = catalogue(described.values())
+    keys = dict.fromkeys([*known.figures, *known.lost])
+    names = [name for key in keys for name in sorted(described) if _is_shown(out, described[name], key)]
+    figures = [_section(out, described[name], verdicts, known) for name in names]
     path = out / "report" / "index.html"
     scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
     seeds = sorted({str(section["seed"]) for section in described.values()})
@@ -43,8 +46,8 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         machine=this_machine(),
         command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
         runs_folder=out / "runs",
-        notes=_flips_note(verdicts),
-        papers={letter: f"{PAPERS[CLAIM_LETTERS[letter]]}: {counted}" for letter, counted in joint.items()},
+        notes=(*_flips_note(verdicts), *(f"Not to be had any more: {why}" for why in known.lost.values())),
+        papers={family: f"{paper_of_claims(family)}: {counted}" for family, counted in joint.items()},
     )
     write_report(path, figures, results, context)
     return path, results
@@ -63,22 +66,21 @@ def _is_shown(out: Path, section: Json, key: str) -> bool:
     return bool(section["key"] == key and drawn)
 
 
-def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]]) -> "FigureSection":
+def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]], known: Catalogue) -> "FigureSection":
     from analysis.report import FigureSection
 
-    name, figure = section["name"], load_figure(section["key"])
-    results = (
-        () if section["readings"] or section["settings"] else verdicts.get(section["setting"], ())
-    )  # those stand beside the claim
+    name, figure = section["name"], known.figures.get(section["key"])
+    is_beside = section["readings"] or section["settings"]  # those stand beside the claim
+    results = () if is_beside else verdicts.get(section["setting"], ())
     drawing = out / "figures" / f"{name}.svg"
     doubts = doubts_note(section["doubtful"], section["run_ids"])
     mended = "".join(f"Delays: {note}. " for note in section.get("notes", ())).strip()
     lacking = f"Not on this machine: {'; '.join(section.get('lacking', ()))}." if section.get("lacking") else ""
-    notes = [_failures_note(section["failed"]), lacking, doubts, mended, figure.notes]
+    notes = [_failures_note(section["failed"]), lacking, doubts, mended, figure.notes if figure else ""]
     return FigureSection(
         key=name,
-        title=figure.experiment.title + (f" ({section['where']})" if section["where"] else ""),
-        source=figure.experiment.source,
+        title=(figure.experiment.title if figure else name) + (f" ({section['where']})" if section["where"] else ""),
+        source=figure.experiment.source if figure else section["place"],
         svg=None if section["skipped"] else drawing.read_text(),
         skipped=section["skipped"],
         command=section["command"],
@@ -86,8 +88,8 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]])
         run_ids=section["run_ids"],
         tables={} if section["skipped"] else tables_of(out, name),
         notes=" ".join(filter(None, notes)),
-        texts=figure.texts(),
-        paper=PAPERS[section["key"].partition("-")[0]],
+        texts=figure.texts() if figure else {},
+        paper=paper_of(section["key"]),
     )
 
 

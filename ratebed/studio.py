@@ -21,9 +21,9 @@ from collectors.integrity import verified
 from collectors.partials import own_mark
 from core.digests import digest_of, sealed
 from core.errors import MachineError, described
+from core.files import loaded_modules
 from core.writing import replace_file
 from harness.campaign import Finished
-from paper_figs import load_figure
 from ratebed.options import RunRequest
 from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
 from testbed import load_testbed
@@ -114,7 +114,7 @@ class Studio:
     def _begin(self, key: str) -> None:
         """Compute a figure's tables, and draw them."""
         outcome = self._outcome(key)
-        analytic = load_figure(key).experiment.analytic
+        analytic = self.request.figures[key].experiment.analytic
         coming = self._tables.submit(self._compute, key, outcome.run_ids) if analytic or outcome.run_ids else None
         self._painted[key] = self._painter.submit(self._paint, key, outcome, coming)
 
@@ -137,7 +137,12 @@ class Studio:
     def _compute(self, key: str, run_ids: list[str]) -> "Tables":
         from analysis.spark import Data, java_answers, load, session
 
-        figure, runs = load_figure(key), self.request.out / "runs"
+        figure, runs = self.request.figures[key], self.request.out / "runs"
+        if figure.place:
+            from pyspark import cloudpickle
+
+            for module in loaded_modules():  # Spark's workers cannot import it: they are sent what they need of it
+                cloudpickle.register_pickle_by_value(module)
         if figure.experiment.analytic:
             return figure.tables(Data(None, ()))
         with java_answers():
@@ -167,7 +172,7 @@ class Studio:
     def _draw(self, key: str, coming: "Future[Tables]", outcome: _Outcome) -> str:
         setting, out = self.plan.settings[key], self.request.out
         name, run_count = setting.name(key), len(outcome.run_ids)
-        figure = load_figure(key)
+        figure = self.request.figures[key]
         try:
             tables = coming.result()
             drawing = None
@@ -201,6 +206,8 @@ class Studio:
         section = {
             "name": folder.name,
             "key": key,
+            "place": self.request.figures[key].place,
+            "claims": list(self.request.claims),
             "testbed": setting.testbed,
             "setting": setting.suffix,
             "readings": setting.readings,

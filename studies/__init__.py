@@ -27,10 +27,9 @@ def load_study(name: str) -> "Study[object, Asked, object]":
 
     SpecError names the file, line or attribute that is wrong, or the closest registered name.
     """
-    from core.files import is_file, load_object
     from studies.api import Study
 
-    study = load_object(name, "STUDY") if is_file(name) else lookup("study", STUDIES, name)
+    study = lookup("study", STUDIES, name)
     if not isinstance(study, Study):
         raise SpecError(f"{name} is a {type(study).__name__}", "it must be a studies.api.Study")
     return study

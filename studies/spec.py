@@ -3,12 +3,14 @@
 Two figures that ask for the same point share its run.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from core.digests import digest_of, run_id_of
 from core.errors import SpecError
+from core.files import files_of, is_file
 from core.reading import reading
 from core.records import Json
 
@@ -48,14 +50,25 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
         return run_id_of(self, self.input_digests(), code_hash)
 
     def input_digests(self) -> dict[str, str]:
-        """Input file -> SHA-256 of what is in it; SpecError for one that cannot be read."""
+        """Input file -> SHA-256 of what is in it; SpecError for one that cannot be read.
+
+        To the inputs belong the files outside the tree that the spec names, ``path.py:WORKLOAD``, and what they use:
+        files beside them that their text names, and files that are given as their options.
+        """
         digests = {}
-        for name in self.inputs:
+        for name in dict.fromkeys([*self.inputs, *self._outside()]):
             try:
                 digests[name] = digest_of(Path(name).read_bytes())
             except OSError as error:
                 raise SpecError(f"{name}: {error.strerror}", "give a readable file") from None
         return digests
+
+    def _outside(self) -> Iterator[str]:
+        for axis in ("system", "workload", "topology", "study"):
+            if is_file(name := getattr(self, axis)):
+                yield from map(str, files_of(name))
+                texts = (value for value in getattr(self, f"{axis}_options").values() if isinstance(value, str))
+                yield from (text for text in texts if len(text) < 256 and text.isprintable() and Path(text).is_file())
 
     def factors(self) -> dict[str, str]:
         """Every option as text, prefixed with its axis: ``workload.publishers`` -> ``4000``."""

@@ -1,11 +1,12 @@
-"""Systems by name: a key of the registry, or a file outside the tree, ``path.py:SYSTEM``."""
+"""Systems by name: a key of the registry, an installed package's, or a file outside the tree, ``path.py:SYSTEM``."""
 
 import importlib
 import sys
+from pathlib import Path
 
 from core.errors import SpecError
 from core.files import is_file, load_object, loaded_files
-from core.registry import lookup
+from core.registry import known, lookup
 from systems import SYSTEMS
 from systems.api import System
 
@@ -17,7 +18,7 @@ def load_system(name: str) -> System:
 
     SpecError names the file, line or attribute that is wrong, or the closest registered name.
     """
-    system = load_object(name, "SYSTEM") if is_file(name) else lookup("system", SYSTEMS, name)
+    system = lookup("system", SYSTEMS, name)
     if not isinstance(system, System):
         raise SpecError(f"{name} is a {type(system).__name__}", "it must be a systems.api.System")
     return system
@@ -26,6 +27,7 @@ def load_system(name: str) -> System:
 def declared(system: System, name: str) -> object:
     """What a system names: ``"module:OBJECT"``, ``"path.py:OBJECT"``, or ``":OBJECT"`` of the system's own file.
 
+    The path is from the system's own file on, if there is such a file there; else from the working directory on.
     SpecError, with the fix, where there is no such thing.
     """
     place, colon, attribute = name.partition(":")
@@ -33,7 +35,8 @@ def declared(system: System, name: str) -> object:
     if not colon or not attribute:
         raise SpecError(f"{name!r} names no object", fix)
     if is_file(name):
-        return load_object(name, attribute)
+        beside = Path(getattr(sys.modules.get(system.config.__module__), "__file__", None) or "").parent / place
+        return load_object(f"{beside if beside.is_file() else place}:{attribute}", attribute)
     try:
         module = importlib.import_module(place or system.config.__module__)
     except ImportError as error:
@@ -46,7 +49,7 @@ def declared(system: System, name: str) -> object:
 
 def name_of(system: System) -> str:
     """A name by which ``load_system`` finds ``system``, in another process too; SpecError where it has none."""
-    if system.key in SYSTEMS and load_system(system.key) is system:
+    if system.key in known("system", SYSTEMS) and load_system(system.key) is system:
         return system.key
     module = sys.modules.get(system.config.__module__)
     file = getattr(module, "__file__", None)

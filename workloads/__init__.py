@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from core.errors import SpecError
 from core.registry import lookup
 
 if TYPE_CHECKING:
@@ -27,6 +28,13 @@ WORKLOADS = {
 
 
 def load(key: str) -> "Workload":
-    """The workload registered as ``key``, imported on use.  Raises SpecError for an unknown key."""
-    workload: Workload = lookup("workload", WORKLOADS, key)
+    """The workload called ``"poisson"`` or ``"path.py:WORKLOAD"``, imported on use.
+
+    SpecError names the file, line or attribute that is wrong, or the closest registered name.
+    """
+    from workloads.api import Workload
+
+    workload = lookup("workload", WORKLOADS, key)
+    if not isinstance(workload, Workload):
+        raise SpecError(f"{key} is a {type(workload).__name__}", "it must be a workloads.api.Workload")
     return workload

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paper_figs import CLAIM_LETTERS, PAPERS
+from paper_figs import paper_of_claims
 from ratebed import options as o
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ Against = Annotated[str, typer.Option("--against", metavar="FILE", help="what di
 
 
 def claims(
-    out: o.Out = Path("out"), as_json: o.AsJson = False, record: Record = "", adds: Adds = False, against: Against = ""
-) -> int:
+    out: o.Out = Path("out"), as_json: o.AsJson = False, record: Record = "", adds: Adds = False, against: Against = "",
+    more: o.Claims = None,
+) -> int:  # fmt: skip
     """The verdict on every claim, from the figures' tables; or --against a record: only what differs from it.
 
     The exit code: 1 = some contradicted, or all runs invalid; 3 = some undecided; else 0.  --against: 1 = some verdict
@@ -29,7 +30,7 @@ def claims(
     from analysis.report import claims_json
     from ratebed.judging import in_order, joint_counts, results_by_setting, summary_line
 
-    results = in_order(results_by_setting(out))
+    results = in_order(results_by_setting(out, more or ()))
     if against:
         return _compared(against, results, out)
     if record:
@@ -39,8 +40,8 @@ def claims(
     else:
         for result in results:
             print(summary_line(result))
-        for letter, text in joint_counts(results).items():
-            print(f"{PAPERS[CLAIM_LETTERS[letter]]}: {text}")
+        for family, text in joint_counts(results).items():
+            print(f"{paper_of_claims(family)}: {text}")
     return _exit_code(results, out)
 
 

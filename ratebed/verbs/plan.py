@@ -1,17 +1,21 @@
 """``ratebed plan``: what a command would run, before it runs."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from core.records import Json
 from harness.experiment import RunSpec
 from ratebed import options as o
 from ratebed.declared import given
 from ratebed.verbs.run import Settings, System, Topology, Words, Workload, points_of
 from testbed import load_testbed
+
+if TYPE_CHECKING:
+    from ratebed.pipeline import CampaignPlan
 
 
 def plan(
@@ -20,7 +24,8 @@ def plan(
     every: o.All = False,
     system: System = "",
     workload: Workload = "",
-    topology: Topology = "srtm-lan",
+    topology: Topology = "",
+    claims: o.Claims = None,
     settings: Settings = None,
     scale: o.ScaleName = "quick",
     seed: o.Seed = o.SEED,
@@ -43,22 +48,12 @@ def plan(
     request = o.make_request(
         words, every or not (words or is_point), scale, seed, jobs, out, given(context),
         testbed=testbed, inventory=inventory, repetitions=repetitions, testbed_options=options, extra_system=system,
-        settings={} if is_point else settings_of(settings),
+        settings={} if is_point else settings_of(settings), claims=claims,
     )  # fmt: skip
     points = points_of(request, matrix, workload, topology, settings)
     campaign_plan = make_plan(request) if points is None else plan_of(points, request)
     missing = campaign_plan.campaign.missing()
-    rows = [
-        {
-            "figure": key,
-            "runs": len(ids),
-            "to_do": sum(i in missing for i in ids),
-            "seconds": round(campaign_seconds([missing[i] for i in set(ids) if i in missing], request.jobs), 1),
-            "skipped": campaign_plan.skipped.get(key, ""),
-            "lacking": campaign_plan.lacking.get(key, []),
-        }
-        for key, ids in campaign_plan.run_ids.items()
-    ]
+    rows = _rows(campaign_plan, missing, request.jobs)
     total = {
         "runs": len(campaign_plan.campaign.wanted),
         "to_do": len(missing),
@@ -85,6 +80,22 @@ def plan(
         f"Spark and drawing; {total['memory_megabytes']} MB memory, {total['disk_megabytes']} MB disk, "
         f"privileges: {total['privileges']}"
     )
+
+
+def _rows(plan: "CampaignPlan", missing: Mapping[str, RunSpec], jobs: int) -> list[Json]:
+    from harness.estimate import campaign_seconds
+
+    return [
+        {
+            "figure": key,
+            "runs": len(ids),
+            "to_do": sum(i in missing for i in ids),
+            "seconds": round(campaign_seconds([missing[i] for i in set(ids) if i in missing], jobs), 1),
+            "skipped": plan.skipped.get(key, ""),
+            "lacking": plan.lacking.get(key, []),
+        }
+        for key, ids in plan.run_ids.items()
+    ]
 
 
 def _span(seconds: Any) -> str:

@@ -84,4 +84,5 @@ def _stands_in(key: str, tried: dict[str, list[str]], extra: list[str]) -> bool:
     if not extra:
         return bool(names & tried.keys())
     asked = {text[2:].partition("=")[0] for text in extra}
-    return asked <= names and len(other_readings(declared, o.figure_options([key], extra)[key])) == len(extra)
+    (options,) = o.figure_options([key], extra).values()
+    return asked <= names and len(other_readings(declared, options)) == len(extra)

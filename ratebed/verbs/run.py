@@ -18,14 +18,17 @@ from ratebed.declared import given
 Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FIGURE... | FILE.toml", help="figures, or a matrix file", autocompletion=lambda: list(FIGURES)
+        metavar="FIGURE... | FILE.toml",
+        help="figures, each a key or path.py:FIGURE, or a matrix file",
+        autocompletion=lambda: list(FIGURES),
     ),
 ]
 System = Annotated[
     str, typer.Option("--system", help="ad-hoc: a key or path.py:SYSTEM; with figures: one more system in their grids")
 ]
-Workload = Annotated[str, typer.Option("--workload", help="ad-hoc: the workload")]
-Topology = Annotated[str, typer.Option("--topology", help="ad-hoc: the topology")]
+Workload = Annotated[str, typer.Option("--workload", help="ad-hoc: the workload, a key or path.py:WORKLOAD")]
+Topology = Annotated[str, typer.Option("--topology", help="ad-hoc: the topology, a key or path.py:TOPOLOGY")]
+PLACE = "srtm-lan"  # the topology of points unless told otherwise
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -42,7 +45,8 @@ def run(
     every: o.All = False,
     system: System = "",
     workload: Workload = "",
-    topology: Topology = "srtm-lan",
+    topology: Topology = "",
+    claims: o.Claims = None,
     settings: Settings = None,
     repetitions: o.Repetitions = 0,
     scale: o.ScaleName = "quick",
@@ -68,7 +72,7 @@ def run(
     request = o.make_request(
         words, every, scale, seed, jobs, out, given(context),
         testbed=testbed, inventory=inventory, calibration=calibration, spark_master=spark_master, extra_system=system,
-        plot_invalid=plot_invalid, testbed_options=options, repetitions=repetitions, is_quiet=quiet,
+        plot_invalid=plot_invalid, testbed_options=options, repetitions=repetitions, is_quiet=quiet, claims=claims,
         settings={} if matrix or workload else settings_of(settings),
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
@@ -98,15 +102,23 @@ def points_of(
     """The points of a matrix file, or the one that the words are about; None where they are about figures."""
     from harness.matrix import ad_hoc, read_matrix
 
+    given = [option for option, value in {"--workload": workload, "--topology": topology}.items() if value]
     if request.keys and not matrix:
-        if workload:
-            raise SpecError("--workload belongs to ad-hoc points", "leave out the figure, or this option")
+        if given:
+            raise SpecError(f"{given[0]} belongs to ad-hoc points", "leave out the figure, or the option")
         return None
+    if request.claims:
+        raise SpecError("--claims belongs to figures", "name the figures that they are about")
     if matrix and not request.keys:
+        given += ["--system"] * bool(request.extra_system) + ["--set"] * bool(settings)
+        if given:
+            raise SpecError(f"{given[0]} belongs to ad-hoc points", f"write it into {matrix}")
         return read_matrix(Path(matrix), request.seed)
     if request.extra_system and workload and not request.keys:
         places = [f"testbed={request.testbed}"] if request.testbed else []  # the point is checked where it runs
         places += [f"testbed.{name}={json.dumps(value)}" for name, value in request.testbed_options.items()]
         settings = [*settings, *places]
-        return ad_hoc(request.extra_system, workload, topology, settings, request.repetitions or 1, request.seed)
+        return ad_hoc(
+            request.extra_system, workload, topology or PLACE, settings, request.repetitions or 1, request.seed
+        )
     raise SpecError("nothing to run", "name figures (see ratebed list), a matrix file, or --system and --workload")

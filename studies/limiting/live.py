@@ -20,8 +20,9 @@ from core.records import Json, Request, Sample
 from core.units import MILLISECOND_NS
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, clock_offsets_ns
 from studies.limiting.users import NEVER, write_requests
+from systems import SYSTEMS
 from systems.api import Transport, Verdict
-from systems.loader import is_file, name_of
+from systems.loader import name_of
 from testbed.api import Testbed
 from testbed.brokers.traffic import STATUS_S, Crew
 from testbed.faults import ClockSkew, Crash, Fault, Restart, ServerCrash
@@ -228,7 +229,7 @@ def played(site: Site, asked: Limiting, mark: Callable[[], int] = time.time_ns) 
 
 def check(testbed: Testbed, asked: Limiting) -> None:
     """SpecError for faults that cannot happen there, and for a system that cannot be brought there."""
-    if not testbed.has_our_files and is_file(name_of(asked.system)):
+    if not testbed.has_our_files and name_of(asked.system) not in SYSTEMS:
         fix = "bring it into systems/, or use another testbed"
         raise SpecError(f"{name_of(asked.system)} is not brought to the machines of {testbed.name}", fix)
     check_servers(asked.system, testbed.name)

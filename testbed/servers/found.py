@@ -1,7 +1,7 @@
 """The servers that a system declares, found by their names; refused, with the fix, where nobody has one."""
 
 from core.errors import SpecError
-from core.registry import hint, lookup
+from core.registry import hint, known, lookup
 from systems.api import System
 from systems.limiting.deployed import Driver
 from systems.loader import declared
@@ -11,9 +11,11 @@ from testbed.servers.server import Server
 
 
 def load_server(name: str) -> Server:
-    """The server of that name; SpecError for an unknown one."""
-    server = _served(lookup("server", SERVERS, name))
-    assert server is not None, name
+    """The server of that name, or ``"path.py:SERVER"``; SpecError for an unknown one, and for what is none."""
+    thing = lookup("server", SERVERS, name)
+    server = _served(thing)
+    if server is None:
+        raise SpecError(f"{name!r} is a {type(thing).__name__}", "it must be a testbed.servers.server.Server")
     return server
 
 
@@ -46,8 +48,8 @@ def check_servers(system: System, testbed: str, *, commands: bool = False) -> No
 
 
 def _declared_server(system: System, name: str) -> Server:
-    if ":" not in name and name not in SERVERS:
-        fix = hint(name, SERVERS) + "; or name one of your own, as module:SERVER or :SERVER of the system's file"
+    if ":" not in name and name not in (names := known("server", SERVERS)):
+        fix = hint(name, names) + "; or name one of your own, as module:SERVER or :SERVER of the system's file"
         raise SpecError(f"system {system.key} asks a server {name!r}, which nobody has", fix)
     if ":" not in name:
         return load_server(name)

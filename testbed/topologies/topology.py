@@ -215,8 +215,16 @@ def _shortest_paths(links: tuple[Link, ...], source: str, direct: bool) -> dict[
 
 
 def load_topology(name: str, options: Options | None = None) -> Topology:
-    """The registered topology ``name``, built with ``options``; SpecError on unknown names and options."""
-    topology: Topology = configure(f"topology {name}", lookup("topology", TOPOLOGIES, name), options or {})
+    """The topology ``"star"``, or of ``"path.py:TOPOLOGY"``, a builder, built with ``options``.
+
+    SpecError on unknown names and options, and for an object that builds none.
+    """
+    builder = lookup("topology", TOPOLOGIES, name)
+    if not callable(builder):
+        raise SpecError(f"{name} is a {type(builder).__name__}", "it must be a function of options, to a Topology")
+    topology = configure(f"topology {name}", builder, options or {})
+    if not isinstance(topology, Topology):
+        raise SpecError(f"{name} builds a {type(topology).__name__}", "it must build a Topology")
     return topology
 
 

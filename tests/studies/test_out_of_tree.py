@@ -48,7 +48,7 @@ def test_it_runs_on_real_processes_as_well(tmp_path):
 
 def test_its_file_belongs_to_the_runs_identity(tmp_path):
     spec = burst("centralised", 10)
-    assert str(EXAMPLE) in spec.inputs
+    assert str(EXAMPLE) in spec.input_digests()
 
 
 @pytest.mark.parametrize(
