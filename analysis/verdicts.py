@@ -161,6 +161,11 @@ class Evidence:
     direction: tuple[Check, ...] = ()
 
     @property
+    def all(self) -> tuple[Check, ...]:
+        """Every check, exact ones first."""
+        return self.exact + self.direction
+
+    @property
     def decisive(self) -> tuple[Check, ...]:
         """The checks of which one that fails contradicts the claim."""
         return self.direction or self.exact
@@ -193,6 +198,7 @@ class Tried:
     readings: Options
     after: bool  # one of them was thought of after results were seen
     judgement: Judgement
+    checks: Sequence[Check] = ()  # what was measured under them
 
     @property
     def text(self) -> str:

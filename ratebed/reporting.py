@@ -8,23 +8,32 @@ from analysis.verdicts import Result
 from core.records import Json
 from harness.experiment import SCALES
 from paper_figs import CLAIM_LETTERS, FIGURES, PAPERS, load_figure
+from paper_figs.style import STYLES
+from ratebed.behind import runs_of
 from ratebed.comparing import flipped_claims
+from ratebed.digitised import curves_of
 from ratebed.judging import in_order, joint_counts, results_by_setting
 from ratebed.options import core_count
 from ratebed.pipeline import sections, tables_of
+from ratebed.record import MADE, differences, read_record
+from ratebed.settings import VIRTUAL
 from testbed.trust.evidence import DEGRADED, INVALID
 
 if TYPE_CHECKING:
-    from analysis.report import FigureSection
+    from analysis.report import FigureSection, PaperEntry
 
 
-def report(out: Path) -> tuple[Path, list[Result]]:
-    """Write ``report/index.html`` over everything in ``out``; returns its path and the verdicts."""
+def report(out: Path, since: str = "") -> tuple[Path, list[Result]]:
+    """Write the report over everything in ``out``; returns the path of its index and the verdicts.
+
+    ``since``: an earlier report, its folder or its ``report.json``, or a record of claims; what changed is then said.
+    """
     from datetime import datetime
 
     from analysis.report import ReportContext, write_report
     from harness.code_version import commit
 
+    before = earlier(since) if since else None  # first: it may be what is about to be replaced
     verdicts = results_by_setting(out)
     results = in_order(verdicts)
     described = sections(out)
@@ -34,7 +43,7 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
     seeds = sorted({str(section["seed"]) for section in described.values()})
     whole = len(scales) == len(seeds) == 1 and names == list(FIGURES)
-    joint = joint_counts(results)
+    testbeds = sorted({section["testbed"] for section in described.values()})
     context = ReportContext(
         scale=", ".join(scales),
         seed=", ".join(seeds),
@@ -42,12 +51,58 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         date=datetime.now().astimezone().isoformat(timespec="seconds"),
         machine=this_machine(),
         command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
-        runs_folder=out / "runs",
         notes=_flips_note(verdicts),
-        papers={letter: f"{PAPERS[CLAIM_LETTERS[letter]]}: {counted}" for letter, counted in joint.items()},
+        papers=_papers(joint_counts(results)),
+        since=f"{since} ({before[MADE].get('date', 'undated')})" if before else "",
+        changes=_changes(before, results, described) if before else (),
+        made={"scale": scales, "seed": seeds, "testbed": testbeds},
+        table_files={name: out / "tables" / name for name in names},
     )
     write_report(path, figures, results, context)
     return path, results
+
+
+def earlier(since: str) -> Json:
+    """The earlier report that ``--since`` names; SpecError where there is none."""
+    path = Path(since)
+    return read_record(path / "report.json" if path.is_dir() else path)
+
+
+def _changes(before: Json, results: Sequence[Result], described: Mapping[str, Json]) -> list[str]:
+    """In lines: claims and numbers that are others than then, figures whose tables are."""
+    judged = [result for result in results if not result.claim.figures or result.evidence is not None or result.problem]
+    lines = differences(before, judged)
+    then = before.get("figures", {})
+    now = {
+        name: {Path(file).stem: digest for file, digest in section["tables"].items()}
+        for name, section in described.items()
+    }
+    if then:
+        lines += [f"{name}: drawn then, not now" for name in then.keys() - now.keys()]
+        lines += [f"{name}: new" for name in now.keys() - then.keys()]
+        changed = {name: [table for table in now[name] if now[name][table] != then[name].get(table)]
+                   for name in now.keys() & then.keys()}  # fmt: skip
+        lines += [f"{name}: other numbers in {', '.join(tables)}" for name, tables in sorted(changed.items()) if tables]
+    return lines
+
+
+def _papers(joint: Mapping[str, str]) -> "list[PaperEntry]":
+    """The papers with what holds of each; families of one name share a page, called by the first of them."""
+    from analysis.report import PaperEntry
+
+    slugs: dict[str, str] = {}
+    for family, name in PAPERS.items():
+        slugs.setdefault(name, family)
+    return [
+        PaperEntry(slug, name, letters, "; ".join(joint[letter] for letter in letters if letter in joint))
+        for name, slug in slugs.items()
+        for letters in [tuple(letter for letter, family in CLAIM_LETTERS.items() if PAPERS[family] == name)]
+    ]
+
+
+def _slug(key: str) -> str:
+    name = PAPERS[key.partition("-")[0]]
+    return next(family for family, other in PAPERS.items() if other == name)
 
 
 def _flips_note(verdicts: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
@@ -65,7 +120,9 @@ def _is_shown(out: Path, section: Json, key: str) -> bool:
 
 def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]]) -> "FigureSection":
     from analysis.report import FigureSection
+    from analysis.report.live import folders_there, usage_over_time
 
+    tables = {} if section["skipped"] else tables_of(out, section["name"])
     name, figure = section["name"], load_figure(section["key"])
     results = (
         () if section["readings"] or section["settings"] else verdicts.get(section["setting"], ())
@@ -84,10 +141,17 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]])
         command=section["command"],
         results=[result for result in results if section["key"] in result.claim.figures],
         run_ids=section["run_ids"],
-        tables={} if section["skipped"] else tables_of(out, name),
+        runs=runs_of(out / "runs", section),
+        tables=tables,
+        sheets=section.get("sheets", ()),
+        usage=usage_over_time(folders_there(out / "runs", section["run_ids"]))
+        if section["testbed"] != VIRTUAL
+        else None,
         notes=" ".join(filter(None, notes)),
         texts=figure.texts(),
-        paper=PAPERS[section["key"].partition("-")[0]],
+        paper=_slug(section["key"]),
+        digitised=curves_of(out, name, tables),
+        looks={system: (look.label, look.colour) for system, look in STYLES.items()},
     )
 
 
