@@ -13,12 +13,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Literal
-from weakref import WeakKeyDictionary
 
 from analysis.verdicts import t_interval
-from core.records import Json, Options
+from core.records import Options
 from paper_figs.intervals import Intervals, ends, whiskers
 from paper_figs.light import Axes, Drawing, Frame, Values
+from paper_figs.sheets import keep_sheet
 from paper_figs.style import PANEL_INCHES, Looks, Style
 
 Side = Literal["x", "y"]
@@ -26,8 +26,6 @@ Side = Literal["x", "y"]
 INK, GREY, WHITE = "#000000", "#555555", "#ffffff"
 DASHED = (0.0, (4.0, 3.0))
 TEXT, SMALL = 7.0, 6.5  # points: names and keys; notes
-
-_sheets: WeakKeyDictionary[Drawing, list[Json]] = WeakKeyDictionary()  # the tables drawn on it
 
 
 # --- sheets --------------------------------------------------------------------------------------
@@ -295,27 +293,6 @@ def draw_table(
         axes.plot([0, 1], [y, y], transform=axes.transAxes, color="#333333", linewidth=width, clip_on=False)
     if title:
         axes.set_title(title, loc="left", fontsize=8)
-
-
-def keep_sheet(axes: Axes, header: Sequence[str], rows: Sequence[Sequence[str]], title: str = "") -> None:
-    """Keep the text of a table that is drawn, so that the report can show it as one (``sheets_of``)."""
-    drawing = axes.get_figure(root=True)
-    assert drawing is not None
-    plain = [[_without_formulas(cell) for cell in cells] for cells in (header, *rows)]
-    _sheets.setdefault(drawing, []).append({"title": _without_formulas(title), "header": plain[0], "rows": plain[1:]})
-
-
-def sheets_of(drawing: Drawing) -> list[Json]:
-    """The tables drawn on it, in their order: title, header and rows, as text."""
-    return _sheets.get(drawing, [])
-
-
-def _without_formulas(text: str) -> str:
-    """Matplotlib's formulas as the letters that they show."""
-    greek = {r"\Phi": "Φ", r"\gamma": "γ", r"\sigma": "σ", r"\alpha": "α"}
-    for name, letter in greek.items():
-        text = text.replace(name, letter)
-    return text.replace("$", "").replace("{", "").replace("}", "").replace("\n", " ")
 
 
 # --- axes ----------------------------------------------------------------------------------------

@@ -192,7 +192,7 @@ class Studio:
         for table, frame in tables.items():
             replace_file(folder / f"{table}.parquet", frame.to_parquet(index=False))
         if drawing is not None:
-            from paper_figs.drawing import sheets_of
+            from paper_figs.sheets import sheets_of
 
             outcome.sheets = sheets_of(drawing)
             _save(drawing, out / "figures", name)

@@ -10,6 +10,8 @@ from collections.abc import Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from analysis.report.contents import Digitised, FigureSection
 from core.records import Json, Row
 
@@ -58,8 +60,9 @@ def table_view(frame: "pd.DataFrame") -> Json:
     series = next((name for name in _SERIES if name in telling), "") or next(
         (name for name in telling if not _is_number(frame[name])), ""
     )
-    y = "mean" if "mean" in measures else next((name for name in measures if _varies(frame, name)), "")
-    y = y or next(iter(measures), "")
+    varying = [name for name in measures if _varies(frame, name)]
+    rather = [name for name in varying if not name.endswith("_count")]
+    y = "mean" if "mean" in measures else next(iter([*rather, *varying, *measures]), "")
     times = [name for name in _TIMES if name in frame and _is_number(frame[name])]
     factors = [name for name in telling if name != series and _is_number(frame[name])]
     texts = [name for name in telling if name != series]
@@ -84,7 +87,7 @@ def columns_of(frame: "pd.DataFrame") -> tuple[list[str], list[str]]:
         if name in _IDENTITIES:
             continue
         column = frame[name]
-        distinct = column.nunique(dropna=False)
+        distinct = (column.map(str) if column.dtype.kind == "O" else column).nunique(dropna=False)
         if _is_number(column) and (_UNITS.search(name) or distinct > _NUMBERS_TELLING or (column.dtype.kind == "f" and
                                    distinct > max(1, len(frame) // 2))):  # fmt: skip
             if name not in ("low", "high"):
@@ -110,9 +113,11 @@ def _digitised_view(curve: Digitised) -> Json:
 
 def _value(value: object) -> object:
     """A cell as JSON: null for what is no number."""
+    if isinstance(value, np.ndarray):
+        return str(value.tolist())
     if value is None or value != value:
         return None
-    if hasattr(value, "item"):
+    if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
         return float(f"{value:.{DIGITS}g}") if isfinite(value) else None

@@ -112,7 +112,7 @@ class CheckRow(NamedTuple):
 
     label: str
     measured: str
-    count: int
+    runs: int
     wanted: str
     published: str
     status: str

@@ -97,4 +97,4 @@ def _charting() -> str:
     """Vega as one classic script whose inner names stay inside."""
     import vl_convert
 
-    return f"(() => {{\n{vl_convert.javascript_bundle()}\n}})();\n"
+    return f"(() => {{\n{vl_convert.javascript_bundle(None)}\n}})();\n"

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
+import numpy as np
+
 from analysis.report import live
 from analysis.report.claims import LEGEND, SIGNS, ClaimRow, Verdict, anchor_of, claim_row, verdict_of
 from analysis.report.contents import FigureSection, PaperEntry, ReportContext
@@ -192,4 +194,6 @@ def _table_view(name: str, link: str, table: "pd.DataFrame") -> TableView:
 
 
 def _cell(value: object) -> str:
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
     return number(value) if isinstance(value, float) else str(value)

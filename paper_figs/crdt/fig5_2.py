@@ -16,11 +16,12 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, D_LIMIT, ORACLE, QUEUE, at, limited
 from paper_figs.crdt.precision import REQUESTS, draw_curves
 from paper_figs.crdt.runs import curves, per_run
-from paper_figs.drawing import keep_sheet, note, panels
+from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples
+from paper_figs.sheets import keep_sheet
 from paper_figs.style import style_of
 
 ON_ONE = CENTRAL_COUNTER, CENTRAL_QUEUE

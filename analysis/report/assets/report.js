@@ -172,9 +172,12 @@ const ratebed = (() => {
 
     label(name) { return (chart.figure.looks[name] || [name])[0]; },
 
+    // A known system has its colour in every figure; others take colours that are left.
     colours(names) {
+      const known = names.map((name) => (chart.figure.looks[name] || [])[1]);
+      const left = COLOURS.filter((colour) => !known.includes(colour));
       let next = 0;
-      return names.map((name) => (chart.figure.looks[name] || [])[1] || COLOURS[next++ % COLOURS.length]);
+      return known.map((colour) => colour || (left.length ? left : COLOURS)[next++ % (left.length || COLOURS.length)]);
     },
 
     draw(focused) {
@@ -240,8 +243,9 @@ const ratebed = (() => {
       const colour = { field: " series", type: "nominal", legend: null, scale: { domain: names, range: colours } };
       const tooltip = chart.table().columns.map((name) => ({ field: field(name), title: name }));
       const isDense = new Set(values.map((row) => row[x])).size > 40;
+      const means = xs.type === "quantitative" ? { type: "line", opacity: 0.8 } : { type: "tick", thickness: 2, width: 24 };
       const layers = [
-        { mark: { type: "line", opacity: 0.8 }, encoding: { x: xs, y: { ...ys, aggregate: "mean" }, color: colour } },
+        { mark: means, encoding: { x: xs, y: { ...ys, aggregate: "mean" }, color: colour } },
         { mark: { type: "point", filled: true, size: isDense ? 12 : 55, opacity: isDense ? 0.5 : 0.85, cursor: "pointer" },
           encoding: { x: xs, y: ys, color: colour, tooltip } },
       ];
