@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cache
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,7 @@ def t_interval(samples: Sequence[float], error: float = 0.05) -> Interval:
     return Interval(mean, mean - half, mean + half, len(values))
 
 
+@cache
 def half_width(count: int, error: float = 0.05) -> float:
     """Half of a mean's 1 - ``error`` interval, in standard deviations of ``count`` repetitions; 0 of a single one."""
     from scipy.stats import t

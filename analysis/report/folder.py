@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from analysis.report import charts, frame, pages
-from analysis.report.claims import claim_row, claims_json
+from analysis.report.claims import claims_json
 from analysis.report.contents import FigureSection, ReportContext
 from analysis.report.drawing import with_verdicts
 from analysis.verdicts import Result
@@ -32,10 +32,11 @@ def write_report(
     folder = path.parent
     former = _former(folder)
     written = frame.write_assets(folder, has_charts=any(section.tables for section in sections))
+    book = pages.Book(sections, results, context)
     for section in sections:
-        written += _write_figure(folder, section, context)
-    for paper in pages.papers_with(sections, results, context):
-        frame.write(folder / paper.page, pages.paper_page(paper, sections, results, context))
+        written += _write_figure(folder, section, book)
+    for paper in book.papers:
+        frame.write(folder / paper.page, book.paper(paper))
         written.append(folder / paper.page)
     names = sorted(each.relative_to(folder).as_posix() for each in written)
     record: Json = {
@@ -45,7 +46,7 @@ def write_report(
         FILES: [*names, RECORD, path.name],
     }
     frame.write(folder / RECORD, json.dumps(record, indent=1).encode() + b"\n")
-    frame.write(path, pages.index_page(folder, sections, results, context))
+    frame.write(path, book.index(folder))
     for name in {*former} - {*record[FILES]}:
         (folder / name).unlink(missing_ok=True)
 
@@ -65,7 +66,7 @@ def _digests(folder: Path, section: FigureSection) -> dict[str, str]:
     return {path.stem: digest_of(path.read_bytes()) for path in parts}
 
 
-def _write_figure(folder: Path, section: FigureSection, context: ReportContext) -> list[Path]:
+def _write_figure(folder: Path, section: FigureSection, book: pages.Book) -> list[Path]:
     """A figure's page, numbers and drawing; returns the files."""
     data, written = folder / "data" / section.key, []
 
@@ -73,11 +74,11 @@ def _write_figure(folder: Path, section: FigureSection, context: ReportContext) 
         frame.write(path, content)
         written.append(path)
 
-    claims = [claim_row(result) for result in section.results]
+    claims = book.claims_of(section)
     svg = None if section.svg is None else with_verdicts(section.svg, section.source, section.key, claims)
     if svg is not None:
         keep(folder / "drawings" / f"{section.key}.svg", svg)
-    kept = context.table_files.get(section.key)
+    kept = book.context.table_files.get(section.key)
     for name, table in section.tables.items():
         keep(data / f"{name}.csv", table.to_csv(index=False))
         parquet = kept / f"{name}.parquet" if kept else None
@@ -90,7 +91,7 @@ def _write_figure(folder: Path, section: FigureSection, context: ReportContext) 
         keep(data / "usage.js", charts.usage_script(section.usage))
     for curve in section.digitised:
         keep(data / "digitised.csv", curve.rows.to_csv(index=False))
-    keep(folder / section.page, pages.figure_page(section, svg, claims, context))
+    keep(folder / section.page, book.figure(section, svg))
     return written
 
 

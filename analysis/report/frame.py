@@ -93,6 +93,7 @@ def _is_current(path: Path) -> bool:
         return False
 
 
+@cache
 def _charting() -> str:
     """Vega as one classic script whose inner names stay inside."""
     import vl_convert

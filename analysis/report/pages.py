@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
@@ -10,7 +10,7 @@ from urllib.parse import quote
 import numpy as np
 
 from analysis.report import live
-from analysis.report.claims import LEGEND, SIGNS, ClaimRow, Verdict, anchor_of, claim_row, verdict_of
+from analysis.report.claims import LEGEND, ClaimRow, Verdict, anchor_of, claim_row, verdict_of
 from analysis.report.contents import FigureSection, PaperEntry, ReportContext
 from analysis.report.drawing import inline
 from analysis.report.frame import GUESTS, render
@@ -43,79 +43,113 @@ class TableView(NamedTuple):
     total: int
 
 
-def papers_with(
-    sections: Sequence[FigureSection], results: Sequence[Result], context: ReportContext
-) -> list[PaperEntry]:
-    """The papers that have figures or claims here; figures and claims of none come last, under ``OTHERS``."""
-    letters = {result.claim.id[0] for result in results}
-    slugs = {section.paper for section in sections}
-    known = [paper for paper in context.papers if paper.slug in slugs or letters & {*paper.letters}]
-    named = {paper.slug for paper in known}
-    lettered = {letter for paper in known for letter in paper.letters}
-    return known + [OTHERS] * bool(slugs - named or letters - lettered)
+class Book:
+    """A report's pages; what several of them show is made once."""
 
+    def __init__(self, sections: Sequence[FigureSection], results: Sequence[Result], context: ReportContext):
+        self.sections, self.results, self.context = sections, results, context
 
-def _of_paper(paper: PaperEntry, sections: Sequence[FigureSection], context: ReportContext) -> list[FigureSection]:
-    named = {each.slug for each in context.papers}
-    return [section for section in sections if section.paper == paper.slug or
-            (paper is OTHERS and section.paper not in named)]  # fmt: skip
+    @cached_property
+    def papers(self) -> list[PaperEntry]:
+        """The papers that have figures or claims here; figures and claims of none come last, under ``OTHERS``."""
+        letters = {result.claim.id[0] for result in self.results}
+        slugs = {section.paper for section in self.sections}
+        known = [paper for paper in self.context.papers if paper.slug in slugs or letters & {*paper.letters}]
+        named = {paper.slug for paper in known}
+        lettered = {letter for paper in known for letter in paper.letters}
+        return known + [OTHERS] * bool(slugs - named or letters - lettered)
 
+    @cached_property
+    def places(self) -> list[ClaimPlace]:
+        """Every claim, by paper, with a link to its figure's page, or to its paper's where no figure shows it."""
+        pages: dict[tuple[str, str], str] = {}
+        for section in self.sections:
+            for result in section.results:
+                pages.setdefault((result.claim.id, result.claim.testbed), section.link)
+        places, seen = [], set[str]()
+        for result in self.results:
+            claim = result.claim
+            slug = next((paper.slug for paper in self.papers if claim.id[0] in paper.letters), OTHERS.slug)
+            page = pages.get((claim.id, claim.testbed), f"paper-{slug}.html")
+            link = f"{page}#{quote(anchor_of(result))}"
+            places.append(ClaimPlace(claim_row(result), link, slug, claim.id in seen))
+            seen.add(claim.id)
+        order = {paper.slug: n for n, paper in enumerate(self.papers)}
+        return sorted(places, key=lambda place: order[place.paper])
 
-def _slug_of(result: Result, context: ReportContext) -> str:
-    return next((paper.slug for paper in context.papers if result.claim.id[0] in paper.letters), OTHERS.slug)
+    def claims_of(self, section: FigureSection) -> list[ClaimRow]:
+        """A figure's claims."""
+        rows = {place.row.anchor: place.row for place in self.places}
+        return [rows.get(anchor_of(result)) or claim_row(result) for result in section.results]
 
+    def index(self, folder: Path) -> str:
+        """The index: a sentence, all claims as dots and as rows, a filter, contents."""
+        context, places = self.context, self.places
+        runs = len({run_id for section in self.sections for run_id in section.run_ids})
+        facts = {
+            "Scale": f"{context.scale}, seed {context.seed}",
+            "Runs": f"{runs:,}",
+            "Date": context.date,
+            "Code": context.code_version,
+            "Machine": context.machine,
+        }
+        of_papers = [(paper, self._figures(paper), self._claims(paper)) for paper in self.papers]
+        values = self._frame(context.title) | {
+            "context": context,
+            "sentence": _sentence(self.results),
+            "facts": facts,
+            "counts": _counts(self.results),
+            "legend": LEGEND,
+            "of_papers": of_papers,
+            "places": places,
+            "testbeds": sorted({place.row.testbed for place in places}),
+            "guests": {name: title for name, title in GUESTS.items() if (folder / name).is_file()},
+        }
+        return render("index.html", values)
 
-def _places(results: Sequence[Result], sections: Sequence[FigureSection], context: ReportContext) -> list[ClaimPlace]:
-    """Every claim with a link to its figure's page, or to its paper's where no figure shows it."""
-    pages: dict[tuple[str, str], str] = {}
-    for section in sections:
-        for result in section.results:
-            pages.setdefault((result.claim.id, result.claim.testbed), section.link)
-    places, seen = [], set[str]()
-    for result in results:
-        claim, slug = result.claim, _slug_of(result, context)
-        page = pages.get((claim.id, claim.testbed), f"paper-{slug}.html")
-        link = f"{page}#{quote(anchor_of(result))}"
-        places.append(ClaimPlace(claim_row(result), link, slug, claim.id in seen))
-        seen.add(claim.id)
-    return places
+    def paper(self, paper: PaperEntry) -> str:
+        """A paper: its claims with all checks, its figures."""
+        figures = self._figures(paper)
+        values = self._frame(paper.name) | {
+            "paper": paper,
+            "places": self._claims(paper),
+            "figures": figures,
+            "verdicts": {section.key: self.claims_of(section) for section in figures},
+            "legend": LEGEND,
+            "drawings": {section.key: f"drawings/{quote(section.key)}.svg" for section in figures if section.svg},
+        }
+        return render("paper.html", values)
 
+    def figure(self, section: FigureSection, svg: str | None) -> str:
+        """A figure: drawing, claims with every check, numbers, command, runs."""
+        paper = next((each for each in self.papers if each.slug == section.paper), OTHERS)
+        data = f"data/{quote(section.key)}"
+        values = self._frame(section.title, [paper]) | {
+            "section": section,
+            "claims": self.claims_of(section),
+            "drawing": None if svg is None else inline(svg, section.title),
+            "drawing_link": f"drawings/{quote(section.key)}.svg",
+            "data": data,
+            "tables": [_table_view(name, f"{data}/{quote(name)}", table) for name, table in section.tables.items()],
+            "digitised": [_table_view(curve.source, f"{data}/digitised", curve.rows) for curve in section.digitised],
+            "usage": live.run_usages(section.usage) if section.usage is not None else [],
+            "runs": _runs(section),
+        }
+        return render("figure.html", values)
 
-def _frame(context: ReportContext, papers: Sequence[PaperEntry], title: str) -> dict[str, object]:
-    return {"title": title, "project": context.project, "papers": papers}
+    def _frame(self, title: str, papers: Sequence[PaperEntry] = ()) -> dict[str, object]:
+        return {"title": title, "project": self.context.project, "papers": papers or self.papers}
 
+    def _figures(self, paper: PaperEntry) -> list[FigureSection]:
+        own = {each.slug for each in self.context.papers}
+        return [
+            section
+            for section in self.sections
+            if section.paper == paper.slug or (paper is OTHERS and section.paper not in own)
+        ]
 
-def index_page(
-    folder: Path, sections: Sequence[FigureSection], results: Sequence[Result], context: ReportContext
-) -> str:
-    """The index: a sentence, all claims as dots and as rows, a filter, contents."""
-    papers = papers_with(sections, results, context)
-    order = {paper.slug: n for n, paper in enumerate(papers)}
-    places = sorted(_places(results, sections, context), key=lambda place: order[place.paper])
-    runs = len({run_id for section in sections for run_id in section.run_ids})
-    facts = {
-        "Scale": f"{context.scale}, seed {context.seed}",
-        "Runs": f"{runs:,}",
-        "Date": context.date,
-        "Code": context.code_version,
-        "Machine": context.machine,
-    }
-    of_papers = [
-        (paper, _of_paper(paper, sections, context), [place for place in places if place.paper == paper.slug])
-        for paper in papers
-    ]
-    values = _frame(context, papers, context.title) | {
-        "context": context,
-        "sentence": _sentence(results),
-        "facts": facts,
-        "counts": _counts(results),
-        "legend": LEGEND,
-        "of_papers": of_papers,
-        "places": places,
-        "testbeds": sorted({place.row.testbed for place in places}),
-        "guests": {name: title for name, title in GUESTS.items() if (folder / name).is_file()},
-    }
-    return render("index.html", values)
+    def _claims(self, paper: PaperEntry) -> list[ClaimPlace]:
+        return [place for place in self.places if place.paper == paper.slug]
 
 
 def _counts(results: Sequence[Result]) -> list[tuple[Verdict, int]]:
@@ -140,45 +174,6 @@ def _sentence(results: Sequence[Result]) -> str:
     listed = ", ".join(parts[:-1]) + (" and " if len(parts) > 1 else "") + parts[-1]
     verb = "is" if parts[0].startswith("1 ") else "are"
     return f"Of {len(own)} claims of the sources, {listed.replace(' ', f' {verb} ', 1)}."
-
-
-def paper_page(
-    paper: PaperEntry, sections: Sequence[FigureSection], results: Sequence[Result], context: ReportContext
-) -> str:
-    """A paper: its claims with all checks, its figures."""
-    papers = papers_with(sections, results, context)
-    places = [place for place in _places(results, sections, context) if place.paper == paper.slug]
-    figures = _of_paper(paper, sections, context)
-    verdicts = {section.key: [claim_row(result) for result in section.results] for section in figures}
-    values = _frame(context, papers, paper.name) | {
-        "paper": paper,
-        "places": places,
-        "figures": figures,
-        "verdicts": verdicts,
-        "legend": LEGEND,
-        "drawings": {section.key: f"drawings/{quote(section.key)}.svg" for section in figures if section.svg},
-    }
-    return render("paper.html", values)
-
-
-def figure_page(section: FigureSection, svg: str | None, claims: Sequence[ClaimRow], context: ReportContext) -> str:
-    """A figure: drawing, claims with every check, numbers, command, runs."""
-    paper = next((each for each in context.papers if each.slug == section.paper), replace(OTHERS))
-    data = f"data/{quote(section.key)}"
-    values = _frame(context, [paper], section.title) | {
-        "section": section,
-        "paper": paper,
-        "claims": claims,
-        "drawing": None if svg is None else inline(svg, section.title),
-        "drawing_link": f"drawings/{quote(section.key)}.svg",
-        "data": data,
-        "tables": [_table_view(name, f"{data}/{quote(name)}", table) for name, table in section.tables.items()],
-        "digitised": [_table_view(curve.source, f"{data}/digitised", curve.rows) for curve in section.digitised],
-        "usage": live.run_usages(section.usage) if section.usage is not None else [],
-        "runs": _runs(section),
-        "signs": SIGNS,
-    }
-    return render("figure.html", values)
 
 
 def _runs(section: FigureSection) -> list[dict[str, str]]:

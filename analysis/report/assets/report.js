@@ -249,15 +249,16 @@ const ratebed = (() => {
         { mark: { type: "point", filled: true, size: isDense ? 12 : 55, opacity: isDense ? 0.5 : 0.85, cursor: "pointer" },
           encoding: { x: xs, y: ys, color: colour, tooltip } },
       ];
-      if (chart.table().intervals && y === "mean") layers.push({ mark: { type: "rule", strokeWidth: 1.2 },
-        encoding: { x: xs, y: { ...ys, field: "low" }, y2: { field: "high" }, color: colour } });
+      const ends = values.filter((row) => typeof row.low === "number" && typeof row.high === "number");
+      if (chart.table().intervals && y === "mean" && ends.length) layers.push({ data: { values: ends },
+        mark: { type: "rule", strokeWidth: 1.2 }, encoding: { x: xs, y: { ...ys, field: "low" }, y2: { field: "high" }, color: colour } });
       const curves = chart.figure.digitised.filter((curve) => (!curve.table || curve.table === table) && curve.x === x && curve.y === y);
       for (const curve of curves) layers.push(...chart.digitisedLayers(curve, xs, ys, colour));
       const [ink, grid] = isDark() ? ["#e4e7eb", "#3a4048"] : ["#1c2024", "#d9dde2"];
       return {
         $schema: "https://vega.github.io/schema/vega-lite/v6.json", width: "container", height: 340, background: null,
         data: { values }, layer: layers,
-        config: { axis: { labelColor: ink, titleColor: ink, gridColor: grid, domainColor: ink, tickColor: ink }, view: { stroke: null },
+        config: { aria: false, mark: { aria: false }, axis: { labelColor: ink, titleColor: ink, gridColor: grid, domainColor: ink, tickColor: ink }, view: { stroke: null },
           font: "system-ui, sans-serif" },
       };
     },
