@@ -11,7 +11,7 @@ from tests.browser import WIDTHS, complaints, faults, look
 INDEX_BYTES, INDEX_ELEMENTS = 500_000, 5_000
 _SIDEWAYS = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
 _READY = "return document.readyState === 'complete' && (!document.getElementById('view') || %s)"
-_DRAWN = "document.querySelector('#view svg') !== null"
+_DRAWN = "document.getElementById('view').dataset.drawn !== undefined"
 
 
 def wait(driver: Chrome, script: str, seconds: float = 20.0) -> None:

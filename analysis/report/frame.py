@@ -98,4 +98,5 @@ def _charting() -> str:
     """Vega as one classic script whose inner names stay inside."""
     import vl_convert
 
-    return f"(() => {{\n{vl_convert.javascript_bundle(None)}\n}})();\n"
+    bundle = vl_convert.javascript_bundle("window.vegaEmbed = vegaEmbed;")
+    return f"(() => {{\n{bundle}\n}})();\n"

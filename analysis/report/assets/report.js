@@ -190,6 +190,11 @@ const ratebed = (() => {
       chart.keys(names, colours);
       const values = rows.map((row) => ({ ...row, " series": series ? String(row[series]) : "all" }))
         .filter((row) => !chart.hidden.has(row[" series"]));
+      if (!x || !chart.choice.y || !values.length) {
+        byId("view").replaceChildren(element("p", { className: "soft", textContent: "Nothing to draw here; the table is below." }));
+        byId("view").dataset.drawn = "0";
+        return;
+      }
       const spec = chart.spec(values, names, colours, x);
       const options = { actions: false, renderer: "svg", tooltip: { theme: isDark() ? "dark" : "light" } };
       window.vegaEmbed(byId("view"), spec, options).then(({ view }) => {
@@ -197,7 +202,10 @@ const ratebed = (() => {
         chart.view = view;
         view.addEventListener("click", (event, item) => chart.pick(item && item.datum));
         byId("view").dataset.drawn = String(values.length);
-      }, (error) => { byId("behind").textContent = `This slice cannot be drawn: ${error.message}`; });
+      }).catch((error) => {
+        byId("view").dataset.drawn = "0";
+        console.error(`${chart.choice.table} cannot be drawn: ${error.message}`);
+      });
     },
 
     controls(held, focused) {
@@ -238,7 +246,8 @@ const ratebed = (() => {
       const kind = (column) => values.every((row) => row[column] === null || typeof row[column] === "number") ? "quantitative" : "nominal";
       const field = (name) => name.replace(/([.\[\]\\])/g, "\\$1");
       const scale = log && values.every((row) => row[y] > 0) ? { type: "log" } : { zero: false };
-      const xs = { field: field(x), type: kind(x), title: x, scale: { zero: false }, axis: { labelAngle: 0, labelLimit: 120 } };
+      const xKind = kind(x);
+      const xs = { field: field(x), type: xKind, title: x, ...(xKind === "quantitative" ? { scale: { zero: false } } : {}), axis: { labelAngle: 0, labelLimit: 120 } };
       const ys = { field: field(y), type: "quantitative", title: y, scale };
       const colour = { field: " series", type: "nominal", legend: null, scale: { domain: names, range: colours } };
       const tooltip = chart.table().columns.map((name) => ({ field: field(name), title: name }));
