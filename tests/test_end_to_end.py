@@ -171,7 +171,7 @@ def test_a_trace_of_ones_own_with_a_column_map(tmp_path):
 
 @needs_browser()
 def test_every_page_of_the_report_is_sound_in_a_browser(smoke, tmp_path):
-    """Both widths, dark, axe-core, the console; what a table of 71 figures looks like is known only with all of them."""
+    """Both widths, dark, axe-core, the console; how all figures look is known only with all of them."""
     folder = smoke / "report"
     with browser(tmp_path) as driver:
         problems = index_problems(driver, folder)

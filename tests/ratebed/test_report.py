@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pandas as pd
@@ -9,25 +11,24 @@ import pytest
 
 from core.errors import SpecError
 from ratebed import digitised
-from ratebed.cli import main
 from ratebed.pipeline import sections
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parent.parent.parent
 KEY = "dst-table4"  # analytic: without a run
 
 
-def ratebed(*words: str) -> int:
-    """The exit code of a command."""
-    with pytest.raises(SystemExit) as ended:
-        main(list(words))
-    return int(ended.value.code or 0)
+def ratebed(*words: str) -> tuple[int, str]:
+    """The exit code of a command, and what it says of an error."""
+    done = subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=ROOT)
+    return done.returncode, done.stderr
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
     """An out folder with one figure."""
     out = tmp_path_factory.mktemp("made")
-    assert ratebed("run", KEY, "--scale", "tiny", "--out", str(out)) == 0
+    assert ratebed("run", KEY, "--scale", "tiny", "--out", str(out))[0] == 0
     return out
 
 
@@ -45,9 +46,9 @@ def test_tables_that_the_paper_prints_are_tables_in_the_page(out: Path) -> None:
     assert "Φ_cr" in page and "published" in page
 
 
-def test_nothing_changed_and_then_something_did(out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_changed_and_then_something_did(out: Path, tmp_path: Path) -> None:
     before = Path(shutil.copytree(out / "report", tmp_path / "before"))
-    assert ratebed("report", "--out", str(out), "--since", str(before)) == 0
+    assert ratebed("report", "--out", str(out), "--since", str(before))[0] == 0
     index = out / "report" / "index.html"
     assert "Nothing: every verdict, number and table is as it was." in index.read_text()
 
@@ -56,13 +57,12 @@ def test_nothing_changed_and_then_something_did(out: Path, tmp_path: Path, capsy
     claim["verdict"] = "contradicted"
     record["figures"][KEY]["measures"] = "another"
     (before / "report.json").write_text(json.dumps(record))
-    assert ratebed("report", "--out", str(out), "--since", str(before / "report.json")) == 0
+    assert ratebed("report", "--out", str(out), "--since", str(before / "report.json"))[0] == 0
     page = index.read_text()
     assert f"{claim['id']} (virtual): contradicted then, reproduced now" in page
     assert f"{KEY}: other numbers in measures" in page
-    capsys.readouterr()
-    assert ratebed("report", "--out", str(out), "--since", str(tmp_path / "nowhere")) == 2
-    assert "nowhere" in capsys.readouterr().err and index.read_text() == page, "the report that is there stays"
+    code, said = ratebed("report", "--out", str(out), "--since", str(tmp_path / "nowhere"))
+    assert code == 2 and "nowhere" in said and index.read_text() == page, "the report that is there stays"
 
 
 def test_a_digitised_curve_is_drawn_marked_and_kept(out: Path, tmp_path: Path) -> None:
@@ -72,14 +72,14 @@ def test_a_digitised_curve_is_drawn_marked_and_kept(out: Path, tmp_path: Path) -
     curve.write_text(
         f"phi_cr,phi_ss,series,error\n{row.phi_cr!r},300,dst-1,5\n0.5,1,dst-1,\n".replace("np.float64", "")
     )
-    assert ratebed("report", "--out", str(out), "--published", f"{KEY}={curve}") == 0
+    assert ratebed("report", "--out", str(out), "--published", f"{KEY}={curve}")[0] == 0
     page = (out / "report" / f"figure-{KEY}.html").read_text()
     assert "Digitised by hand: read-off.csv" in page and "not printed in its text and not ours" in page
     found = pd.read_csv(out / "report" / "data" / KEY / "digitised.csv")
     here = table[(table.phi_cr == row.phi_cr)].phi_ss.mean()
     assert found.ours.iloc[0] == pytest.approx(here) and found.apart.iloc[0] == pytest.approx(here - 300)
     assert found.iloc[1][["error", "ours", "apart"]].isna().all()
-    assert ratebed("report", "--out", str(out)) == 0
+    assert ratebed("report", "--out", str(out))[0] == 0
     assert "read-off.csv" in (out / "report" / f"figure-{KEY}.html").read_text(), "later reports have it too"
 
 
@@ -110,6 +110,7 @@ def test_words_that_name_no_figure_or_file() -> None:
             digitised.keep(Path("nowhere"), words)
 
 
-def test_an_empty_folder_has_no_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert ratebed("report", "--out", str(tmp_path)) == 2 and "has no figure" in capsys.readouterr().err
+def test_an_empty_folder_has_no_report(tmp_path: Path) -> None:
+    code, said = ratebed("report", "--out", str(tmp_path))
+    assert code == 2 and "has no figure" in said
     assert not sections(tmp_path) and not (tmp_path / "report").exists()
