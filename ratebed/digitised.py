@@ -32,7 +32,7 @@ def keep(out: Path, words: Sequence[str]) -> None:
         if not equals or not name:
             raise SpecError(f"--published {word!r}", "write FIGURE=FILE, as in srtm-fig7=fig7.csv")
         load_figure(key)
-        _frame(Path(name))
+        frame_of(Path(name))
         read.append((key, Path(name)))
     for key, path in read:
         replace_file(out / FOLDER / key / path.name, path.read_bytes())
@@ -43,7 +43,7 @@ def curves_of(out: Path, key: str, tables: "dict[str, pd.DataFrame]") -> list[Di
     return [_beside(path, tables) for path in sorted((out / FOLDER / key).glob("*"))]
 
 
-def _frame(path: Path) -> "pd.DataFrame":
+def frame_of(path: Path) -> "pd.DataFrame":
     """x, y, series and error, checked; SpecError names what is wrong."""
     import pandas as pd
 
@@ -68,7 +68,7 @@ def _frame(path: Path) -> "pd.DataFrame":
 
 
 def _beside(path: Path, tables: "dict[str, pd.DataFrame]") -> Digitised:
-    frame = _frame(path)
+    frame = frame_of(path)
     x, y = str(frame.columns[0]), str(frame.columns[1])
     fitting = [name for name, table in tables.items() if {x, y} <= {*table.columns}]
     ours = frame[y] * float("nan")

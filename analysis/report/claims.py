@@ -95,7 +95,7 @@ def checks_of(result: Result) -> list[tuple[str, Check]]:
 # --- for the pages --------------------------------------------------------------------------------
 
 
-class Verdict(NamedTuple):
+class Badge(NamedTuple):
     """A judgement as the pages show it."""
 
     text: str
@@ -124,7 +124,7 @@ class ReadingRow(NamedTuple):
     """What one reading of the source makes of a claim."""
 
     text: str
-    verdict: Verdict
+    verdict: Badge
 
 
 class ClaimRow(NamedTuple):
@@ -135,7 +135,7 @@ class ClaimRow(NamedTuple):
     sentence: str
     source: str
     testbed: str
-    verdict: Verdict
+    verdict: Badge
     is_fitted: bool
     reasons: list[str]
     checks: list[CheckRow]  # what did not hold first
@@ -144,9 +144,9 @@ class ClaimRow(NamedTuple):
     said: str  # under how many of them it holds
 
 
-def verdict_of(judgement: Judgement) -> Verdict:
+def verdict_of(judgement: Judgement) -> Badge:
     """A judgement's name and sign."""
-    return Verdict(judgement.value, SIGNS[judgement])
+    return Badge(judgement.value, SIGNS[judgement])
 
 
 def claim_row(result: Result) -> ClaimRow:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import numpy as np
 
 from analysis.report import live
-from analysis.report.claims import LEGEND, ClaimRow, Verdict, anchor_of, claim_row, verdict_of
+from analysis.report.claims import LEGEND, Badge, ClaimRow, anchor_of, claim_row, verdict_of
 from analysis.report.contents import FigureSection, PaperEntry, ReportContext
 from analysis.report.drawing import inline
 from analysis.report.frame import GUESTS, render
@@ -152,7 +152,7 @@ class Book:
         return [place for place in self.places if place.paper == paper.slug]
 
 
-def _counts(results: Sequence[Result]) -> list[tuple[Verdict, int]]:
+def _counts(results: Sequence[Result]) -> list[tuple[Badge, int]]:
     return [(verdict_of(kind), sum(result.judgement is kind for result in results)) for kind in Judgement]
 
 
