@@ -4,7 +4,7 @@
 #   ./bootstrap.sh         for running on the virtual testbed
 #   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, HAProxy, nginx, Serf, ZooKeeper, Docker …, Go (.go),
 #                          the broker (.brokerd), envoyproxy/ratelimit (.ratelimit); and Erlang
-#   ./bootstrap.sh test    and what only tests need: a browser that opens the report
+#   ./bootstrap.sh test    and what only tests need: a browser that opens the report, and what looks for its faults (.axe)
 #   ./bootstrap.sh machine     a machine of Ratebed's own, as root: live, Open vSwitch, and the command `ratebed`
 #   ./bootstrap.sh vm      for running on the virtual testbed, and what `make test-vm` makes machines with
 #   ./bootstrap.sh packages    .venv with the locked packages, and nothing else: what the testbed ssh makes on a host
@@ -230,6 +230,19 @@ make_bucket4j() {
     make_program testbed.servers.bucket4j.build bucket4j-member # in seven minutes at most
 }
 
+# --- tests: a browser, driven from Python, and axe-core, which looks for what keeps people out of a page ------------
+
+# Of the package that brings axe-core one file is used, without the browsers that it would bring.
+make_browser() {
+    if ! has_program chromium || ! has_program chromedriver; then
+        apt_install chromium chromium-driver || say "no Chromium with its driver: tests that open the report will be skipped"
+    fi
+    [ requirements-axe.lock -nt .axe/ready ] || return 0
+    rm -rf .axe
+    pip_install --require-hashes --no-deps --target .axe -r requirements-axe.lock && touch .axe/ready ||
+        say "no axe-core: the test that looks for faults of the report's pages will be skipped"
+}
+
 # --- in order, one at a time ------------------------------------------------------------------------
 
 if command -v flock >/dev/null; then
@@ -248,6 +261,4 @@ case "${1:-}" in
         ;;
     vm) make_vm_tools ;;
 esac
-if [ "${1:-}" = test ] && ! command -v chromium chromium-browser google-chrome >/dev/null; then
-    apt_install chromium || say "no Chromium found: the test that opens the report in a browser will be skipped"
-fi
+[ "${1:-}" != test ] || make_browser

@@ -18,6 +18,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import cache
 from math import inf, isnan
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,7 @@ def t_interval(samples: Sequence[float], error: float = 0.05) -> Interval:
     return Interval(mean, mean - half, mean + half, len(values))
 
 
+@cache
 def half_width(count: int, error: float = 0.05) -> float:
     """Half of a mean's 1 - ``error`` interval, in standard deviations of ``count`` repetitions; 0 of a single one."""
     from scipy.stats import t
@@ -162,6 +164,11 @@ class Evidence:
     direction: tuple[Check, ...] = ()
 
     @property
+    def all(self) -> tuple[Check, ...]:
+        """Every check, exact ones first."""
+        return self.exact + self.direction
+
+    @property
     def decisive(self) -> tuple[Check, ...]:
         """The checks of which one that fails contradicts the claim."""
         return self.direction or self.exact
@@ -206,6 +213,7 @@ class Tried:
     readings: Options
     after: bool  # one of them was thought of after results were seen
     judgement: Judgement
+    checks: Sequence[Check] = ()  # what was measured under them
 
     @property
     def text(self) -> str:

@@ -18,6 +18,7 @@ from analysis.verdicts import t_interval
 from core.records import Options
 from paper_figs.intervals import Intervals, ends, whiskers
 from paper_figs.light import Axes, Drawing, Frame, Values
+from paper_figs.sheets import keep_sheet
 from paper_figs.style import PANEL_INCHES, Looks, Style
 
 Side = Literal["x", "y"]
@@ -273,6 +274,7 @@ def draw_table(
 
     ``rules_after``: rows (from 0) that get a thin rule below them; ``shades``: of cells, from 0 (none) to 1.
     """
+    keep_sheet(axes, header, rows, title)
     axes.axis("off")
     edges = [sum(widths[:column]) / sum(widths) for column in range(len(widths) + 1)]
     height = 1.0 / (len(rows) + 1.4)

@@ -22,6 +22,7 @@ from ratebed.verbs import (
     soak,
 )
 from ratebed.verbs import readings as readings_
+from ratebed.verbs import report as report_
 from ratebed.verbs import threshold as threshold_
 from ratebed.verbs import verify as verify_
 
@@ -62,6 +63,7 @@ app.command("run", cls=FigureCommand, epilog=_MORE)(run.run)
 app.command("figures", cls=FigureCommand, epilog=_MORE)(figures.figures)
 app.command("readings")(readings_.readings)
 app.command("claims")(claims.claims)
+app.command("report")(report_.report)
 app.command("fetch")(fetch.fetch)
 app.command("compare")(compare.compare)
 app.command("diff")(diff.diff)

@@ -74,9 +74,12 @@ class _Judged:
                 cell = section["readings"]
                 named = {key: self._name_under(key, cell) for key in claim.figures}
                 if self.present.keys() >= {*named.values()}:
-                    tried[tuple(cell.items())] = cell, self.result(claim, named).judgement
+                    tried[tuple(cell.items())] = cell, self.result(claim, named)
         late = {reading.name for reading in readings if reading.after}
-        cells = [Tried(cell, bool(late & cell.keys()), judgement) for cell, judgement in tried.values()]
+        cells = [
+            Tried(cell, bool(late & cell.keys()), found.judgement, found.evidence.all if found.evidence else ())
+            for cell, found in tried.values()
+        ]
         return replace(result, record=record, tried=tuple(cells))
 
     def at(self, suffix: str, named: Named, claims: Iterable[Claim]) -> list[Result]:

@@ -7,25 +7,37 @@ from typing import TYPE_CHECKING
 from analysis.verdicts import Result
 from core.records import Json
 from harness.experiment import SCALES
-from paper_figs import FIGURES, paper_of, paper_of_claims
+from paper_figs import CLAIM_LETTERS, FIGURES, OWN, PAPERS, paper_of
 from paper_figs.catalogue import Catalogue, catalogue
+from paper_figs.style import STYLES
+from ratebed.behind import runs_of
 from ratebed.comparing import flipped_claims
+from ratebed.digitised import curves_of
 from ratebed.judging import in_order, joint_counts, results_by_setting
 from ratebed.options import core_count
 from ratebed.pipeline import sections, tables_of
+from ratebed.record import MADE, differences, read_record
+from ratebed.settings import VIRTUAL
 from testbed.trust.evidence import DEGRADED, INVALID
 
 if TYPE_CHECKING:
-    from analysis.report import FigureSection
+    from analysis.report import FigureSection, PaperEntry
 
 
-def report(out: Path) -> tuple[Path, list[Result]]:
-    """Write ``report/index.html`` over everything in ``out``; returns its path and the verdicts."""
+OWN_PAGE = "own"  # the slug of what is of no paper
+
+
+def report(out: Path, since: str = "") -> tuple[Path, list[Result]]:
+    """Write the report over everything in ``out``; returns the path of its index and the verdicts.
+
+    ``since``: an earlier report, its folder or its ``report.json``, or a record of claims; what changed is then said.
+    """
     from datetime import datetime
 
     from analysis.report import ReportContext, write_report
     from harness.code_version import commit
 
+    before = earlier(since) if since else None  # first: it may be what is about to be replaced
     verdicts = results_by_setting(out)
     results = in_order(verdicts)
     described = sections(out)
@@ -37,7 +49,7 @@ def report(out: Path) -> tuple[Path, list[Result]]:
     scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
     seeds = sorted({str(section["seed"]) for section in described.values()})
     whole = len(scales) == len(seeds) == 1 and names == list(FIGURES)
-    joint = joint_counts(results)
+    testbeds = sorted({section["testbed"] for section in described.values()})
     context = ReportContext(
         scale=", ".join(scales),
         seed=", ".join(seeds),
@@ -45,12 +57,61 @@ def report(out: Path) -> tuple[Path, list[Result]]:
         date=datetime.now().astimezone().isoformat(timespec="seconds"),
         machine=this_machine(),
         command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
-        runs_folder=out / "runs",
         notes=(*_flips_note(verdicts), *(f"Not to be had any more: {why}" for why in known.lost.values())),
-        papers={family: f"{paper_of_claims(family)}: {counted}" for family, counted in joint.items()},
+        papers=_papers(joint_counts(results)),
+        since=f"{since} ({before[MADE].get('date', 'undated')})" if before else "",
+        changes=_changes(before, results, described) if before else (),
+        made={"scale": scales, "seed": seeds, "testbed": testbeds},
+        table_files={name: out / "tables" / name for name in names},
     )
     write_report(path, figures, results, context)
     return path, results
+
+
+def earlier(since: str) -> Json:
+    """The earlier report that ``--since`` names; SpecError where there is none."""
+    path = Path(since)
+    return read_record(path / "report.json" if path.is_dir() else path)
+
+
+def _changes(before: Json, results: Sequence[Result], described: Mapping[str, Json]) -> list[str]:
+    """In lines: claims and numbers that are others than then, figures whose tables are."""
+    judged = [result for result in results if not result.claim.figures or result.evidence is not None or result.problem]
+    lines = differences(before, judged)
+    then = before.get("figures", {})
+    now = {
+        name: {Path(file).stem: digest for file, digest in section["tables"].items()}
+        for name, section in described.items()
+    }
+    if then:
+        lines += [f"{name}: drawn then, not now" for name in then.keys() - now.keys()]
+        lines += [f"{name}: new" for name in now.keys() - then.keys()]
+        changed = {name: [table for table in now[name] if now[name][table] != then[name].get(table)]
+                   for name in now.keys() & then.keys()}  # fmt: skip
+        lines += [f"{name}: other numbers in {', '.join(tables)}" for name, tables in sorted(changed.items()) if tables]
+    return lines
+
+
+def _papers(joint: Mapping[str, str]) -> "list[PaperEntry]":
+    """The papers with what holds of each, and the user's own; families of one name share a page."""
+    from analysis.report import PaperEntry
+
+    slugs: dict[str, str] = {}
+    for family, name in PAPERS.items():
+        slugs.setdefault(name, family)
+    lettered = {name: [letter for letter, family in CLAIM_LETTERS.items() if PAPERS[family] == name] for name in slugs}
+    slugs[OWN], lettered[OWN] = OWN_PAGE, [family for family in joint if family not in CLAIM_LETTERS]
+    return [
+        PaperEntry(
+            slug, name, tuple(lettered[name]), "; ".join(joint[each] for each in lettered[name] if each in joint)
+        )
+        for name, slug in slugs.items()
+    ]
+
+
+def _slug(key: str) -> str:
+    name = paper_of(key)
+    return next((family for family, other in PAPERS.items() if other == name), OWN_PAGE)
 
 
 def _flips_note(verdicts: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
@@ -68,8 +129,10 @@ def _is_shown(out: Path, section: Json, key: str) -> bool:
 
 def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]], known: Catalogue) -> "FigureSection":
     from analysis.report import FigureSection
+    from analysis.report.live import folders_there, usage_over_time
 
     name, figure = section["name"], known.figures.get(section["key"])
+    tables = {} if section["skipped"] else tables_of(out, name)
     is_beside = section["readings"] or section["settings"]  # those stand beside the claim
     results = () if is_beside else verdicts.get(section["setting"], ())
     drawing = out / "figures" / f"{name}.svg"
@@ -86,10 +149,17 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]],
         command=section["command"],
         results=[result for result in results if section["key"] in result.claim.figures],
         run_ids=section["run_ids"],
-        tables={} if section["skipped"] else tables_of(out, name),
+        runs=runs_of(out / "runs", section),
+        tables=tables,
+        sheets=section.get("sheets", ()),
+        usage=usage_over_time(folders_there(out / "runs", section["run_ids"]))
+        if section["testbed"] != VIRTUAL
+        else None,
         notes=" ".join(filter(None, notes)),
         texts=figure.texts() if figure else {},
-        paper=paper_of(section["key"]),
+        paper=_slug(section["key"]),
+        digitised=curves_of(out, name, tables),
+        looks={system: (look.label, look.colour) for system, look in STYLES.items()},
     )
 
 

@@ -22,6 +22,7 @@ from collectors.partials import own_mark
 from core.digests import digest_of, sealed
 from core.errors import MachineError, described
 from core.files import loaded_modules
+from core.records import Json
 from core.writing import replace_file
 from harness.campaign import Finished
 from ratebed.options import RunRequest
@@ -47,6 +48,7 @@ class _Outcome:
     doubtful: dict[str, list[str]] = field(default_factory=dict)  # run -> degraded or invalid, and the reasons
     skipped: str = ""  # why there is no drawing
     notes: list[str] = field(default_factory=list)  # of the runs' topologies: tables that were mended
+    sheets: list[Json] = field(default_factory=list)  # tables in the drawing
 
 
 class Studio:
@@ -195,6 +197,9 @@ class Studio:
         for table, frame in tables.items():
             replace_file(folder / f"{table}.parquet", frame.to_parquet(index=False))
         if drawing is not None:
+            from paper_figs.sheets import sheets_of
+
+            outcome.sheets = sheets_of(drawing)
             _save(drawing, out / "figures", name)
         return ""
 
@@ -218,6 +223,7 @@ class Studio:
             "doubtful": outcome.doubtful,
             "skipped": outcome.skipped,
             "notes": outcome.notes,
+            "sheets": outcome.sheets,
             "lacking": self.plan.lacking.get(key, []),
             "scale": self.request.scale.name,
             "seed": self.request.seed,

@@ -21,6 +21,7 @@ from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples
+from paper_figs.sheets import keep_sheet
 from paper_figs.style import style_of
 
 ON_ONE = CENTRAL_COUNTER, CENTRAL_QUEUE
@@ -88,6 +89,7 @@ def _draw_table(axes: Axes, decisions: Frame) -> None:
     cells = [["-" if isnan(count) else f"{count:,.0f}" for count in row] for row in shown.to_numpy(float)]
     names = [style_of(variant).label for variant in variants]
     heads = ["requests", *(name.replace(", ", ",\n").replace(" on one", "\non one") for name in names)]
+    keep_sheet(axes, ["data set", *heads], [[name, *row] for name, row in zip(sets, cells, strict=True)])
     box = Bbox.from_bounds(0.16, 0.0, 0.84, 0.97)
     table = axes.table(cells, rowLabels=sets, colLabels=heads, cellLoc="right", edges="horizontal", bbox=box)
     table.auto_set_font_size(False)

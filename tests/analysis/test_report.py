@@ -1,32 +1,36 @@
-"""The report stands alone, says what was judged and why, and is whole or absent."""
+"""The report is a folder that stands alone, says what was judged and why, and leaves no figure without its numbers."""
 
-import base64
 import json
+import os
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import unquote
 
 import pandas as pd
 import pytest
+from markupsafe import Markup
 
-from analysis import report
-from analysis.report import FigureSection, ReportContext, claims_json, write_report
-from analysis.report_numbers import number
-from analysis.verdicts import Claim, Evidence, above, at_most, judge, within
+from analysis.report import claims_json, frame, write_page, write_report
+from analysis.report.charts import columns_of, table_view
+from analysis.report.forest import WIDTH, forest
+from analysis.report.live import run_usages, usage_over_time
+from analysis.report.numbers import number
+from analysis.verdicts import above, within
 from core.errors import MachineError
+from tests.analysis.reports import PAPERS, RESULTS, SECTIONS, TABLES, TRIED, USAGE, context, result, written
 
-SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="504pt" height="100pt"><text>§ drawn &amp; done</text></svg>'
-VOID = {"meta", "img", "br", "link", "hr"}
+VOID = {"meta", "img", "br", "link", "hr", "input"}
 
 
 class Page(HTMLParser):
     """Checks nesting while it collects what a test asks about."""
 
-    def __init__(self, text):
+    def __init__(self, path: Path):
         super().__init__()
         self.open, self.tags, self.ids, self.text = [], [], [], ""
-        self.feed(text)
+        self.feed(path.read_text(encoding="utf-8"))
         self.close()
         assert not self.open, f"never closed: {self.open}"
 
@@ -36,6 +40,9 @@ class Page(HTMLParser):
         if tag not in VOID:
             self.open.append(tag)
 
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
     def handle_endtag(self, tag):
         assert self.open and self.open[-1] == tag, f"</{tag}> closes {self.open[-1:]}"
         self.open.pop()
@@ -43,130 +50,194 @@ class Page(HTMLParser):
     def handle_data(self, data):
         self.text += data
 
-    def values(self, tag, name):
-        return [attrs[name] for found, attrs in self.tags if found == tag and name in attrs]
+    def values(self, *names):
+        return [attrs[name] for _, attrs in self.tags for name in names if attrs.get(name)]
 
 
-def result(name, *exact, direction=(), **options):
-    measure = None if options.get("needs") else lambda tables: Evidence(tuple(exact), tuple(direction))
-    claim = Claim(
-        name, f"Fig. {name}", f"sentence of {name} <b>", ("fig-a",), measure, minimum_repetitions=2, **options
+def pages_of(folder: Path) -> dict[str, Page]:
+    """Every page of a report."""
+    return {path.name: Page(path) for path in sorted(folder.glob("*.html"))}
+
+
+def broken_links(folder: Path) -> list[str]:
+    """References of pages that lead nowhere, or out of the folder."""
+    pages, broken = pages_of(folder), []
+    for name, page in pages.items():
+        for link in page.values("href", "src"):
+            file, _, fragment = link.partition("#")
+            target = folder / unquote(file) if file else folder / name
+            there = target.is_file() and target.resolve().is_relative_to(folder.resolve())
+            known = not fragment or target.name not in pages or unquote(fragment) in pages[target.name].ids
+            if not there or not known:
+                broken.append(f"{name}: {link}")
+    return broken
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return written(tmp_path_factory.mktemp("sent") / "report")
+
+
+@pytest.fixture(scope="module")
+def pages(folder):
+    return pages_of(folder)
+
+
+@pytest.fixture(scope="module")
+def figure(pages):
+    return pages["figure-fig-a.html"]
+
+
+def test_there_is_an_index_a_page_a_paper_and_a_page_a_figure(pages):
+    assert list(pages) == ["figure-fig-a.html", "figure-fig.b@mininet-small~margin=1.1.html", "index.html",
+                           "paper-crdt.html", "paper-srtm.html"]  # fmt: skip
+    for name, page in pages.items():
+        assert len(page.ids) == len(set(page.ids)), name
+
+
+def test_every_link_leads_somewhere_inside_the_folder_and_a_broken_one_is_found(folder, tmp_path):
+    assert broken_links(folder) == []
+    page = folder / "paper-crdt.html"
+    whole = page.read_text()
+    page.write_text(whole.replace("index.html", "../index.html").replace('href="#figures"', 'href="#nowhere"'))
+    assert len(broken_links(folder)) == 2
+    page.write_text(whole)
+
+
+def test_scripts_are_classic_files_in_the_folder_and_nothing_is_fetched(folder, pages):
+    for page in pages.values():
+        assert not {"iframe", "object"} & {tag for tag, _ in page.tags}
+        assert not any(re.match(r"[a-z]+:|//", link) for link in page.values("href", "src"))
+        assert not any(attrs.get("type") == "module" for tag, attrs in page.tags if tag == "script")
+    ours = "".join((folder / "assets" / name).read_text() for name in frame.ASSETS)
+    assert not re.search(r"fetch\(|XMLHttpRequest|@import|url\(|^(import|export) ", ours, re.MULTILINE)
+    vega = (folder / "assets" / frame.VEGA).read_text()
+    assert vega.startswith("/* Vega") and "window.vegaEmbed" in vega and not re.search(r"^(import|export) ", vega, re.M)
+
+
+def test_every_drawn_number_is_in_a_file_beside_the_figure(folder, figure):
+    for name, table in TABLES.items():
+        kept = folder / "data" / "fig-a" / name
+        pd.testing.assert_frame_equal(
+            pd.read_csv(kept.with_suffix(".csv"), keep_default_na=False), table, check_dtype=False
+        )
+        pd.testing.assert_frame_equal(pd.read_parquet(kept.with_suffix(".parquet")), table)
+        assert {f"data/fig-a/{name}.csv", f"data/fig-a/{name}.parquet"} <= set(figure.values("href"))
+    assert pd.read_csv(folder / "data" / "fig-a" / "usage.csv").cpu_cores.max() == 0.7
+    assert "drawings/fig-a.svg" in figure.values("href")
+    assert "The first 100 of 150 rows" in figure.text
+
+
+def test_parquet_files_are_those_that_were_judged(tmp_path):
+    (tmp_path / "tables").mkdir()
+    for name, table in TABLES.items():
+        table.to_parquet(tmp_path / "tables" / f"{name}.parquet", compression="gzip")
+    folder = written(tmp_path / "report", table_files={"fig-a": tmp_path / "tables"})
+    for name in TABLES:
+        kept = (tmp_path / "tables" / f"{name}.parquet").read_bytes()
+        assert (folder / "data" / "fig-a" / f"{name}.parquet").read_bytes() == kept
+
+
+def test_the_drawing_is_text_in_the_page_and_says_what_was_found(folder, figure):
+    drawn = (folder / "drawings" / "fig-a.svg").read_text()
+    assert "§ drawn &amp; done" in drawn and 'height="112pt"' in drawn and 'viewBox="0 0 504 112"' in drawn
+    assert "SRTM, Fig. 4 (fig-a) · R1 ✓ reproduced (fitted) · R2 ✗ contradicted" in drawn
+    assert (
+        "§ drawn & done" in figure.text and "R2 ✗ contradicted" in figure.text and "<!DOCTYPE svg>" not in figure.text
     )
-    return judge(claim, {})
 
 
-RESULTS = [
-    result("R1", within("p99 at k=6", (14.0, 14.1, 14.2), 14.7, unit="ms"), fitted=True, why="not shown"),
-    result("R2", at_most("p99", (2.0, 2.1, 2.2), 1.05, "ms"), why="because of & that"),
-    result("R3", within("p99", (1.0, 9.0), 1.0), direction=(above("slope", (1.0, 1.1, 1.05)),)),
-    result("R4", *[at_most(f"check {i}", (1.0, 1.0), 2.0) for i in range(5)]),
-    result("R5", needs="mininet", testbed="mininet"),
-    result("R6", within("one run", (1.0,), 1.0)),
-]
-SECTIONS = [
-    FigureSection(
-        "fig-a",
-        "First & best",
-        "SRTM, Fig. 4",
-        SVG,
-        command="ratebed run fig-a --seed 1",
-        results=RESULTS[:4],
-        run_ids=["aa11", "bb22"],
-        tables={"p99": pd.DataFrame({"system": ["lb"] * 150, "p99_ms": [1.2345] * 150})},
-        notes="calibration <x>",
-    ),
-    FigureSection("fig.b", "Second", "SRTM, Fig. 5", None, skipped="no trace given: --trace FILE", run_ids=["bb22"]),
-]
-
-
-@pytest.fixture
-def context(tmp_path):
-    return ReportContext("quick", 7, "commit abc", "2001-02-03", "2 cores", "ratebed figures", tmp_path / "runs")
-
-
-@pytest.fixture
-def page(tmp_path, context):
-    path = tmp_path / "report" / "index.html"
-    write_report(path, SECTIONS, RESULTS, context)
-    return Page(path.read_text(encoding="utf-8"))
-
-
-def test_the_page_is_well_formed_and_its_links_meet(page):
-    assert len(page.ids) == len(set(page.ids))
-    inner = [link[1:] for link in page.values("a", "href") if link.startswith("#")]
-    assert inner and set(inner) <= set(page.ids)
-
-
-def test_nothing_is_fetched_and_nothing_runs(page):
-    tags = {tag for tag, _ in page.tags}
-    assert not tags & {"script", "link", "iframe", "object"}
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in page.values("img", "src"))
-    assert not any(re.match(r"[a-z]+:", link) for link in page.values("a", "href"))
-    assert "http" not in report.CSS and "@import" not in report.CSS and "url(" not in report.CSS
-
-
-def test_the_drawing_is_kept_byte_for_byte(page):
-    (source,) = page.values("img", "src")
-    assert base64.b64decode(source.partition(",")[2]).decode() == SVG
-
-
-def test_manifests_are_linked_relative_to_the_report(page, tmp_path):
-    links = [link for link in page.values("a", "href") if link.endswith(".json")]
-    assert links == [f"../runs/{run}/manifest.json" for run in ("aa11", "bb22", "bb22")]
-    assert (tmp_path / "report" / links[0]).resolve() == tmp_path / "runs" / "aa11" / "manifest.json"
-
-
-def test_the_summary_counts_every_verdict_and_comes_first(page):
-    counts = re.search(r"Claims\s*(.*?)Reproduced:", page.text, re.S)[1]
-    assert re.findall(r"(\d)\S? ([a-z ]+)", counts) == [
-        ("2", "reproduced"),
-        ("1", "direction only"),
-        ("1", "contradicted"),
-        ("1", "undecided"),
-        ("1", "not run"),
-    ]
-    assert page.ids.index("claims") < page.ids.index("figure-fig-a")
+def test_the_index_counts_every_verdict_in_a_sentence_a_strip_and_rows(pages):
+    page = pages["index.html"]
+    said = "Of 6 claims of the sources, 2 are reproduced (1 of them fitted), 1 reproduced in direction only, "
+    assert said + "1 contradicted, 1 undecided and 1 not run." in " ".join(page.text.split())
+    dots = [attrs for tag, attrs in page.tags if tag == "a" and "dot" in attrs.get("class", "").split()]
+    assert len(dots) == len(RESULTS) and {attrs["data-row"] for attrs in dots} <= set(page.ids)
     for found in RESULTS:
         assert found.claim.sentence in page.text
-
-
-def test_reasons_are_shown_where_something_is_not_reproduced(page):
-    assert "because of & that" in page.text and "needs mininet" in page.text
-    assert "not shown" not in page.text
-
-
-def test_checks_show_what_was_measured_wanted_and_published(page):
-    for text in ("14.1 ms [13.9, 14.3]", "11 to 18.4", "14.7 ms", "≤ 1.05", "> 0", "✗ fails", "1 [−∞, ∞]", "fitted"):
-        assert text in page.text, text
-    assert "and 2 more" in page.text  # R4 has five checks
-
-
-def test_what_stands_behind_a_figure_is_there(page):
-    for text in ("ratebed run fig-a --seed 1", "150 rows, the first 100 here", "1.23", "calibration <x>", "2 runs"):
-        assert text in page.text, text
-    assert "no trace given: --trace FILE" in page.text
-    for text in ("quick, seed 7", "commit abc", "2001-02-03", "2 cores"):
+    assert page.ids.index("strip") < page.ids.index("claims") < page.ids.index("figures")
+    for text in ("quick, seed 7", "commit abc", "2001-02-03", "2 cores", "2 of 4 claims reproduced together"):
         assert text in page.text, text
 
 
-def test_the_same_input_gives_the_same_bytes(tmp_path, context):
-    paths = [tmp_path / "report" / name for name in ("one.html", "two.html")]
-    for path in paths:
-        write_report(path, SECTIONS, RESULTS, context)
-    assert paths[0].read_bytes() == paths[1].read_bytes()
+def test_reasons_are_shown_where_something_is_not_reproduced(pages):
+    text = pages["paper-srtm.html"].text + pages["paper-crdt.html"].text
+    assert "because of & that" in text and "needs mininet" in text and "not shown" not in text
 
 
-def test_a_full_disk_is_one_line_and_leaves_the_old_report(tmp_path, context):
-    path = tmp_path / "index.html"
-    path.write_text("old")
-    partial = tmp_path / f".index.html.partial-{report.os.getpid()}"
+def test_checks_show_what_was_measured_wanted_and_published(figure):
+    for text in ("14.1 ms [13.9, 14.3]", "11 to 18.4", "14.7 ms", "≤ 1.05", "> 0", "✗ fails", "fitted", "check 4"):
+        assert text in figure.text, text
+    assert sum(attrs.get("class") == "forest" for _, attrs in figure.tags) == 1 + 1 + 2 + 5
+
+
+def test_what_stands_behind_a_figure_is_there_without_a_script(pages, figure):
+    for text in ("ratebed run fig-a --seed 1", "1.25", "calibration <x>", "3 runs", "aa11", "limit < 20", "Φ <cr>",
+                 "at most 0.7: node-n2 at 3 s", "fig7.csv", "Read off the source's picture"):  # fmt: skip
+        assert text in figure.text, text
+    assert "no trace given: --trace FILE" in pages["figure-fig.b@mininet-small~margin=1.1.html"].text
+
+
+def test_the_same_input_gives_the_same_bytes_and_what_is_gone_goes(tmp_path):
+    one, other = written(tmp_path / "one"), written(tmp_path / "other")
+    names = sorted(path.relative_to(one) for path in one.rglob("*") if path.is_file())
+    assert names and all((one / name).read_bytes() == (other / name).read_bytes() for name in names)
+    (other / "advise.html").write_text("another verb's")
+    write_report(other / "index.html", SECTIONS[1:], RESULTS, context())
+    left = {path.name for path in other.rglob("*") if path.is_file()}
+    assert "figure-fig-a.html" not in left and "p99.csv" not in left and {"advise.html", "index.html"} <= left
+
+
+def test_a_former_report_cannot_have_files_elsewhere_removed(tmp_path):
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    folder = tmp_path / "report"
+    folder.mkdir()
+    (folder / "report.json").write_text(json.dumps({"files": ["../victim", str(victim), 7]}))
+    written(folder)
+    assert victim.read_text() == "mine"
+
+
+def test_the_pages_of_other_verbs_are_in_the_frame_and_linked(tmp_path):
+    write_page(tmp_path, "advise.html", "Which limiter?", Markup("<section><h2>Ranking</h2></section>"))
+    page = Page(tmp_path / "advise.html")
+    assert "Ranking" in page.text and "assets/style.css" in page.values("href")
+    written(tmp_path)
+    assert "advise.html" in pages_of(tmp_path)["index.html"].values("href") and broken_links(tmp_path) == []
+
+
+def test_changes_since_an_earlier_report_are_said(tmp_path):
+    lines = ["R1 (virtual): undecided then, reproduced now"]
+    page = pages_of(written(tmp_path, since="last week", changes=lines))["index.html"]
+    assert "Changed since last week" in page.text and lines[0] in page.text
+    page = pages_of(written(tmp_path, since="last week"))["index.html"]
+    assert "Nothing: every verdict, number and table is as it was." in page.text
+
+
+def test_the_index_keeps_its_bounds_with_many_claims(tmp_path):
+    checks = [
+        within(f"a check with a label of some length, number {n}", (14.0, 14.1), 14.7, unit="ms") for n in range(12)
+    ]
+    results = [replace(result(f"R{n}", *checks), tried=(TRIED,)) for n in range(220)]
+    sections = [
+        replace(SECTIONS[0], key=f"fig-{n}", results=results[n : n + 1], tables={}, usage=None) for n in range(71)
+    ]
+    write_report(tmp_path / "index.html", sections, results, context())
+    page = Page(tmp_path / "index.html")
+    assert len(page.tags) <= 5_000 and (tmp_path / "index.html").stat().st_size <= 500_000
+
+
+def test_a_full_disk_is_one_line_and_leaves_the_old_report(tmp_path):
+    folder = written(tmp_path / "report")
+    (folder / "index.html").write_text("old")
+    partial = folder / f".index.html.partial-{os.getpid()}"
     partial.symlink_to("/dev/full")
     with pytest.raises(MachineError, match=r"cannot write .*index\.html: No space left on device; free disk space"):
-        write_report(path, SECTIONS, RESULTS, context)
-    assert [item.name for item in tmp_path.iterdir()] == ["index.html"] and path.read_text() == "old"
+        written(folder)
+    assert (folder / "index.html").read_text() == "old" and not list(folder.glob(".*"))
 
 
-def test_claims_as_json():
+def test_claims_as_json(folder):
     claims = json.loads(json.dumps(claims_json(RESULTS), allow_nan=False))
     assert [claim["verdict"] for claim in claims] == [
         "reproduced",
@@ -184,6 +255,7 @@ def test_claims_as_json():
     assert (check["unit"], check["status"], check["published"]) == ("ms", "holds", 14.7)
     assert last["measured"][0]["low"] is None and claims[1]["measured"][0]["wanted_low"] is None
     assert claims[4]["measured"] == [] and claims[4]["problem"] == "needs mininet"
+    assert json.loads((folder / "report.json").read_text())["claims"] == claims
 
 
 @pytest.mark.parametrize(
@@ -207,22 +279,73 @@ def test_numbers_for_readers(value, text):
     assert number(value) == text
 
 
-def test_a_path_without_a_folder_is_made(tmp_path, context):
-    path = tmp_path / "deep" / "er" / "index.html"
-    write_report(path, [], [], context)
-    assert Path(path).read_text().startswith("<!DOCTYPE html>")
+def test_figures_and_claims_stand_on_their_papers_page(tmp_path):
+    pages = pages_of(written(tmp_path))
+    assert "First & best" in pages["paper-srtm.html"].text and "sentence of R1" in pages["paper-srtm.html"].text
+    assert "Second" in pages["paper-crdt.html"].text and "sentence of R1" not in pages["paper-crdt.html"].text
+    write_report(tmp_path / "index.html", SECTIONS, RESULTS, replace(context(), papers=PAPERS[:1]))
+    assert "sentence of T5" in pages_of(tmp_path)["paper-more.html"].text, "what is of no paper is not lost"
+    assert broken_links(tmp_path) == []
 
 
-def test_figures_and_claims_stand_under_their_paper(tmp_path: Path, context: ReportContext) -> None:
-    path = tmp_path / "papers.html"
-    both = [
-        replace(section, paper=paper) for section, paper in zip(SECTIONS, ("First paper", "Second <one>"), strict=True)
-    ]
-    letters = {result.claim.id[0] for result in RESULTS}
-    write_report(path, both, RESULTS, replace(context, papers=dict.fromkeys(letters, "Of the first")))
-    page = path.read_text()
-    headings = [
-        page.index(text) for text in ('class="paper">First paper', "First &amp; best</h2>", "Second &lt;one&gt;</h2>")
-    ]
-    assert headings == sorted(headings)
-    assert page.count('class="paper">Of the first</th>') == len(letters)
+# --- forest plots, charts, what live runs used -----------------------------------------------------
+
+
+def x_of(plot: str, kind: str) -> list[float]:
+    """Where a mark stands."""
+    tag = re.search(rf'<\w+ class="{kind}"[^>]*>', plot)
+    assert tag is not None, kind
+    return [float(text) for text in re.findall(r'(?:[ "]x="|width="|cx="|d="M|H)([0-9.]+)', tag[0])]
+
+
+def test_a_forest_plot_has_everything_in_its_place():
+    plot = str(forest(within("p99", (10.0, 14.0, 15.0), 20.0, 0.5), [("margin 1.1", TRIED.checks[0].interval)]))
+    (mean,), (left, right), (band, width) = x_of(plot, "mean"), x_of(plot, "interval"), x_of(plot, "band")
+    (published,) = (x + 4 for x in x_of(plot, "published")[:1])
+    assert 0 <= left < mean < right <= WIDTH and band < published < band + width
+    assert "margin 1.1" in plot and "measured 13 [6.43, 19.6]; wanted 10 to 30; published 20" in plot
+
+
+def test_what_is_infinite_reaches_the_edge_and_identical_values_are_a_point():
+    plot = str(forest(above("sign", (1.0,))))
+    assert x_of(plot, "interval") == [0.0, WIDTH]
+    left, right = x_of(str(forest(above("sign", (3.0, 3.0, 3.0)))), "interval")
+    assert right - left <= 1.0
+    assert forest(above("none", ())) == ""
+
+
+def test_axes_of_a_table():
+    view = table_view(TABLES["p99"])
+    assert (view["x"], view["y"], view["series"]) == ("size", "mean", "system")
+    assert view["telling"] == ["system", "size", "arrivals"] and view["intervals"] and view["measures"] == ["mean"]
+    assert view["rows"][0] == ["lb", 5, "poisson", 1.0, 0.9, None]
+    assert columns_of(TABLES["runs"]) == (["p99_ms"], ["system", "size"])
+
+
+def test_a_table_of_one_row_lists_and_no_numbers_can_be_shown():
+    odd = pd.DataFrame({"name": ["a"], "way": [[1, 2]], "is_on": [True], "nothing": [None]})
+    view = json.loads(json.dumps(table_view(odd), allow_nan=False))
+    assert view["rows"] == [["a", "[1, 2]", True, None]] and view["y"] == ""
+
+
+def test_counters_become_rates_and_one_that_falls_began_anew(tmp_path):
+    counted = {
+        "at_ns": [0, 10**9, 2 * 10**9, 4 * 10**9],
+        "node": ["p"] * 4,
+        "cpu_ns": [5, 5 + 5 * 10**8, 10**8, 5 * 10**8],
+    }
+    pd.DataFrame({**counted, "rss_bytes": [1, 2, 3, 4]}).to_parquet(tmp_path / "processes.parquet")
+    network = {"at_ns": [0, 2 * 10**9], "node": ["n1"] * 2, "interface_sent_bytes": [100, 300]}
+    pd.DataFrame(network).to_parquet(tmp_path / "network.parquet")
+    usage = usage_over_time({"r": tmp_path, "gone": tmp_path / "none"})
+    assert usage is not None
+    assert usage[usage.process == "p"].cpu_cores.tolist()[1:] == [0.5, 0.1, 0.2]
+    assert usage[usage.process == "n1 (host)"].sent_bytes_per_s.tolist()[1:] == [100.0]
+    assert usage_over_time({"gone": tmp_path / "none"}) is None
+
+
+def test_small_drawings_show_the_busiest_of_each_kind():
+    (run,) = run_usages(USAGE)
+    cpu, memory, sent = run.plots
+    assert cpu.most == "at most 0.7: node-n2 at 3 s" and cpu.drawing.count("<polyline") == 1
+    assert memory.most.startswith("at most 2:") and (sent.most, sent.drawing) == ("not counted", "")

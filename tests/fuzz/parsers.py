@@ -21,6 +21,7 @@ from core.registry import lookup
 from core.units import duration_ns, rational
 from harness.matrix import _study, ad_hoc, read_matrix
 from harness.run import check_all
+from ratebed import digitised
 from ratebed.auditing import Audit
 from studies import load_study
 from studies.spec import RunSpec
@@ -249,6 +250,7 @@ PARSERS: dict[str, Parser] = {
     "delays": _file(_delays, "delays.csv"),
     "servers": _file(lambda path: read_table(str(Path(__file__).parent / "pings.csv"), str(path)), "servers.csv"),
     "towers": _file(lambda path: read_towers(str(path), {}), "towers.csv"),
+    "digitised": _file(digitised.frame_of, "curve.csv"),
     "log": _file(_log, "log.csv"),
     "service-log": _file(_service_log, "service.log"),
     "curve": _file(_curve, "log.csv"),

@@ -144,8 +144,8 @@ def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, mo
     drawn = {name: (tmp_path / "figures" / f"{name}.svg").read_text() for name in found}
     assert "testbed elsewhere" in drawn["srtm-fig4@elsewhere"] and "testbed" not in drawn["srtm-fig4"]
     path, results = reporting.report(tmp_path)
-    page = path.read_text()
-    assert "it was hot" in page and "figure-srtm-fig4-elsewhere" in page
+    assert "it was hot" in (path.parent / "figure-srtm-fig4@elsewhere.html").read_text()
+    assert "figure-srtm-fig4%40elsewhere.html" in path.read_text()
     assert [result.claim.testbed for result in results if result.claim.id == "R3"] == ["virtual", "elsewhere"]
 
 

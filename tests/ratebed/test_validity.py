@@ -113,7 +113,7 @@ def test_figures_their_report_and_claims(tmp_path: Path, make: Make) -> None:
     done = ratebed("claims", "--json", "--out", str(tmp_path))
     claims = {claim["validity"]: claim for claim in json.loads(done.stdout)}
     assert done.returncode == 1 and claims["invalid"]["validity_reasons"] == [WHY] and set(claims) == {"invalid", None}
-    assert f"invalid: {WHY}" in (tmp_path / "report" / "index.html").read_text()
+    assert f"invalid: {WHY}" in (tmp_path / "report" / f"figure-{figure}.html").read_text()
 
 
 @pytest.mark.slow

@@ -1,7 +1,6 @@
 """Numbers as people read them in the report."""
 
 from collections.abc import Iterable
-from html import escape
 from math import inf, isfinite, nextafter
 
 from analysis.verdicts import Check
@@ -24,13 +23,13 @@ def number(value: float | None) -> str:
 
 
 def interval_text(check: Check) -> str:
-    """Mean and interval of a check's samples, with the unit, as HTML."""
+    """Mean and interval of a check's samples, with the unit."""
     interval = check.interval
     if interval.count == 0:
         return "no data"
     text = f"{number(interval.mean)} {check.unit}".strip()
     ends: Iterable[float] = (interval.low, interval.high)
-    return escape(text if interval.low == interval.high else f"{text} [{', '.join(map(number, ends))}]")
+    return text if interval.low == interval.high else f"{text} [{', '.join(map(number, ends))}]"
 
 
 def wanted_text(check: Check) -> str:

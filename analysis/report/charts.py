@@ -1,0 +1,129 @@
+"""The interactive view of a figure's tables: which columns are axes, which tell rows apart, and the rows as a script.
+
+A view shows one slice of a table: the columns that tell its rows apart, other than x and the series, are held at one
+value each, which the reader chooses.  So a line never joins what was measured under different conditions.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from math import isfinite
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from analysis.report.contents import Digitised, FigureSection
+from core.records import Json, Row
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ROWS_CHARTED = 50_000  # of a table; the page says so where there are more
+DIGITS = 7  # of a number in a view; files have all
+_VALUES_TELLING, _NUMBERS_TELLING = 200, 24  # a column with more texts, or more numbers, tells no rows apart
+_SERIES = ("system", "name", "variant", "policy", "limiter", "process", "graph")
+_TIMES = ("since_s", "t_s", "at_s", "time_s", "second", "t_ns", "at_ns", "cycle")
+_UNITS = re.compile(
+    r"_(ns|us|ms|s|rps|bytes|ratio|share|count|probability|cores|tokens|seconds|error|std)(_per_\w+)?$|"
+    r"^(mean|low|high|std|count|p\d+|repetition|request_id)$"
+)
+_IDENTITIES = ("run_id", "repetition", "run", "request_id")  # tell repetitions apart, not conditions
+
+
+def tables_script(section: FigureSection) -> str:
+    """A classic script that hands a figure's rows and columns to the charts (``fetch`` fails from disk)."""
+    tables = {name: table_view(frame) for name, frame in section.tables.items()}
+    figure = {
+        "key": section.key,
+        "tables": tables,
+        "looks": {system: list(look) for system, look in section.looks.items()},
+        "runs": [dict(run) for run in section.runs],
+        "digitised": [_digitised_view(curve) for curve in section.digitised],
+    }
+    return f"ratebed.figure({_json(figure)});\n"
+
+
+def usage_script(usage: "pd.DataFrame") -> str:
+    """The same for what live runs used."""
+    view = table_view(usage) | {"x": "at_s", "y": "cpu_cores", "series": "process", "telling": ["run_id"]}
+    return f"ratebed.usage({_json(view)});\n"
+
+
+def table_view(frame: "pd.DataFrame") -> Json:
+    """Columns, rows and which column is what.
+
+    x, y, series: their first choice, "" where there is none; measures: numbers to choose from; telling: columns whose
+    values tell rows of different conditions apart; low, high: whether the table has the ends of intervals.
+    """
+    shown = frame.head(ROWS_CHARTED)
+    measures, telling = columns_of(frame)
+    series = next((name for name in _SERIES if name in telling), "") or next(
+        (name for name in telling if not _is_number(frame[name])), ""
+    )
+    varying = [name for name in measures if _varies(frame, name)]
+    rather = [name for name in varying if not name.endswith("_count")]
+    y = "mean" if "mean" in measures else next(iter([*rather, *varying, *measures]), "")
+    times = [name for name in _TIMES if name in frame and _is_number(frame[name])]
+    factors = [name for name in telling if name != series and _is_number(frame[name])]
+    texts = [name for name in telling if name != series]
+    x = next(iter([*times, *factors, *texts, *filter(None, [series])]), "")
+    return {
+        "columns": [str(name) for name in frame.columns],
+        "rows": [[_value(value) for value in row] for row in shown.itertuples(index=False, name=None)],
+        "total": len(frame),
+        "x": x,
+        "y": y,
+        "series": series,
+        "measures": measures,
+        "telling": [name for name in telling if name not in times],
+        "intervals": {"low", "high"} <= {*frame.columns},
+    }
+
+
+def columns_of(frame: "pd.DataFrame") -> tuple[list[str], list[str]]:
+    """The columns that are measured, and those whose values tell conditions apart, in their order."""
+    measures, telling = [], []
+    for name in map(str, frame.columns):
+        if name in _IDENTITIES:
+            continue
+        column = frame[name]
+        distinct = (column.map(str) if column.dtype.kind == "O" else column).nunique(dropna=False)
+        if _is_number(column) and (_UNITS.search(name) or distinct > _NUMBERS_TELLING or (column.dtype.kind == "f" and
+                                   distinct > max(1, len(frame) // 2))):  # fmt: skip
+            if name not in ("low", "high"):
+                measures.append(name)
+        elif 1 < distinct <= _VALUES_TELLING or (name in _SERIES and distinct):
+            telling.append(name)
+    return [name for name in measures if name not in _TIMES], telling
+
+
+def _is_number(column: "pd.Series") -> bool:
+    return column.dtype.kind in "iuf"
+
+
+def _varies(frame: "pd.DataFrame", name: str) -> bool:
+    return name not in _TIMES and frame[name].nunique() > 1
+
+
+def _digitised_view(curve: Digitised) -> Json:
+    rows = [[_value(value) for value in row] for row in curve.rows.itertuples(index=False, name=None)]
+    columns = [str(name) for name in curve.rows.columns]
+    return {"table": curve.table, "x": curve.x, "y": curve.y, "columns": columns, "rows": rows}
+
+
+def _value(value: object) -> object:
+    """A cell as JSON: null for what is no number."""
+    if isinstance(value, np.ndarray):
+        return str(value.tolist())
+    if value is None or value != value:
+        return None
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float):
+        return float(f"{value:.{DIGITS}g}") if isfinite(value) else None
+    return value if isinstance(value, bool | int | str) else str(value)
+
+
+def _json(value: Json | Sequence[Row] | Mapping[str, object]) -> str:
+    """As a script may hold it: ``</script>`` cannot occur in a file of its own, line separators can."""
+    return json.dumps(value, ensure_ascii=True, allow_nan=False, separators=(",", ":"))

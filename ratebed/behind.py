@@ -1,0 +1,50 @@
+"""What is known of the runs behind a figure, from their manifests: axes, validity, and the options that vary."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from collectors.integrity import read_manifest
+from core.records import Json, Row
+from ratebed.validity import standings_of
+
+AXES = ("system", "workload", "topology", "testbed", "repetition")
+_OPTIONS = ("system_options", "workload_options", "topology_options", "study_options", "testbed_options")
+
+
+def runs_of(runs: Path, section: Json) -> list[Row]:
+    """A row a run that a figure shows or left out, all with the same columns: run_id, validity, reasons, axes, options.
+
+    A run that is not on this machine has but its validity; of options those that differ between the runs.
+    """
+    standings = standings_of(section)
+    told = {run_id: _facts(runs / run_id) for run_id in standings}
+    names = list(dict.fromkeys(name for facts in told.values() for name in facts))
+    varying = [name for name in names if name in AXES or len({str(facts.get(name)) for facts in told.values()}) > 1]
+    return [
+        {
+            "run_id": run_id,
+            "validity": standing.validity,
+            "reasons": "; ".join(standing.reasons),
+            **{name: told[run_id].get(name, "") for name in varying},
+        }
+        for run_id, standing in standings.items()
+    ]
+
+
+def _facts(folder: Path) -> Row:
+    if not folder.is_dir():
+        return {}
+    spec = read_manifest(folder)["spec"]
+    facts = {axis: spec[axis] for axis in AXES}
+    for group in _OPTIONS:
+        facts |= {name: _plain(value) for name, value in spec[group].items() if name not in facts}
+    return facts
+
+
+def _plain(value: object) -> object:
+    """An option as it stands in a table."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name}={_plain(each)}" for name, each in value.items())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ", ".join(str(_plain(each)) for each in value)
+    return value

@@ -1,0 +1,42 @@
+"""``ratebed report``: the report anew, from what is there."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from core.errors import SpecError
+from ratebed import options as o
+
+Since = Annotated[
+    str,
+    typer.Option("--since", metavar="FOLDER", help="say what changed since an earlier report, or a record of claims"),
+]
+Published = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--published",
+        metavar="FIGURE=FILE",
+        help="draw a curve that you digitised: CSV with x, y, series, error; kept in the out folder",
+    ),
+]
+
+
+def report(out: o.Out = Path("out"), since: Since = "", published: Published = None, as_json: o.AsJson = False) -> int:
+    """Write the report over everything in the out folder, without running or drawing anything."""
+    from ratebed.digitised import keep
+    from ratebed.judging import counts_line
+    from ratebed.pipeline import sections
+    from ratebed.reporting import report as written
+
+    if not sections(out):
+        raise SpecError(f"{out} has no figure", "make one: ratebed run FIGURE")
+    keep(out, published or [])
+    path, results = written(out, since)
+    if as_json:
+        print(json.dumps({"report": str(path.resolve())}, indent=2))
+    else:
+        print(f"claims: {counts_line(results) or 'none'}")
+        print(f"report: {path.resolve()}")
+    return 0

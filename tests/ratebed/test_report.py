@@ -1,0 +1,116 @@
+"""``ratebed report``: the report anew over what is there, what changed since, curves that a user digitised."""
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from core.errors import SpecError
+from ratebed import digitised
+from ratebed.pipeline import sections
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parent.parent.parent
+KEY = "dst-table4"  # analytic: without a run
+
+
+def ratebed(*words: str) -> tuple[int, str]:
+    """The exit code of a command, and what it says of an error."""
+    done = subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=ROOT)
+    return done.returncode, done.stderr
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """An out folder with one figure."""
+    out = tmp_path_factory.mktemp("made")
+    assert ratebed("run", KEY, "--scale", "tiny", "--out", str(out))[0] == 0
+    return out
+
+
+@pytest.fixture
+def out(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "out"))
+
+
+def test_tables_that_the_paper_prints_are_tables_in_the_page(out: Path) -> None:
+    page = (out / "report" / f"figure-{KEY}.html").read_text()
+    assert (
+        '<table class="sheet">' in page
+        and "<caption>Table 4: overall performance, γ = 0.02, Cov(v) = I</caption>" in page
+    )
+    assert "Φ_cr" in page and "published" in page
+
+
+def test_nothing_changed_and_then_something_did(out: Path, tmp_path: Path) -> None:
+    before = Path(shutil.copytree(out / "report", tmp_path / "before"))
+    assert ratebed("report", "--out", str(out), "--since", str(before))[0] == 0
+    index = out / "report" / "index.html"
+    assert "Nothing: every verdict, number and table is as it was." in index.read_text()
+
+    record = json.loads((before / "report.json").read_text())
+    claim = next(each for each in record["claims"] if each["verdict"] == "reproduced")
+    claim["verdict"] = "contradicted"
+    record["figures"][KEY]["measures"] = "another"
+    (before / "report.json").write_text(json.dumps(record))
+    assert ratebed("report", "--out", str(out), "--since", str(before / "report.json"))[0] == 0
+    page = index.read_text()
+    assert f"{claim['id']} (virtual): contradicted then, reproduced now" in page
+    assert f"{KEY}: other numbers in measures" in page
+    code, said = ratebed("report", "--out", str(out), "--since", str(tmp_path / "nowhere"))
+    assert code == 2 and "nowhere" in said and index.read_text() == page, "the report that is there stays"
+
+
+def test_a_digitised_curve_is_drawn_marked_and_kept(out: Path, tmp_path: Path) -> None:
+    table = pd.read_parquet(out / "tables" / KEY / "measures.parquet")
+    row = table[table.graph == "dst-1"].iloc[0]
+    curve = tmp_path / "read-off.csv"
+    curve.write_text(
+        f"phi_cr,phi_ss,series,error\n{row.phi_cr!r},300,dst-1,5\n0.5,1,dst-1,\n".replace("np.float64", "")
+    )
+    assert ratebed("report", "--out", str(out), "--published", f"{KEY}={curve}")[0] == 0
+    page = (out / "report" / f"figure-{KEY}.html").read_text()
+    assert "Digitised by hand: read-off.csv" in page and "not printed in its text and not ours" in page
+    found = pd.read_csv(out / "report" / "data" / KEY / "digitised.csv")
+    here = table[(table.phi_cr == row.phi_cr)].phi_ss.mean()
+    assert found.ours.iloc[0] == pytest.approx(here) and found.apart.iloc[0] == pytest.approx(here - 300)
+    assert found.iloc[1][["error", "ours", "apart"]].isna().all()
+    assert ratebed("report", "--out", str(out))[0] == 0
+    assert "read-off.csv" in (out / "report" / f"figure-{KEY}.html").read_text(), "later reports have it too"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("x,y\n1,2\n", "has the columns x, y"),
+        ("x,y,z,series\n1,2,3,a\n", "has the columns x, y, z, series"),
+        ("x,y,series\n1,two,a\n", "line 2: y is no number"),
+        ("x,y,series\n1,,a\n", "line 2: y is no number"),
+        ("x,y,series,error\n1,2,a,wide\n", "line 2: error is no number"),
+        ("x,y,series\n", "has no values"),
+        ("", "give a CSV"),
+        ("\0\xff", "give a CSV"),
+    ],
+)
+def test_a_file_that_is_no_curve_is_one_line(text: str, said: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    path.write_text(text)
+    with pytest.raises(SpecError, match=said):
+        digitised.keep(tmp_path / "out", [f"srtm-fig7={path}"])
+    assert not (tmp_path / "out").exists()
+
+
+def test_words_that_name_no_figure_or_file() -> None:
+    for words, said in (["curve.csv"], "write FIGURE=FILE"), (["srtm-fig77=x.csv"], "unknown figure"):
+        with pytest.raises(SpecError, match=said):
+            digitised.keep(Path("nowhere"), words)
+
+
+def test_an_empty_folder_has_no_report(tmp_path: Path) -> None:
+    code, said = ratebed("report", "--out", str(tmp_path))
+    assert code == 2 and "has no figure" in said
+    assert not sections(tmp_path) and not (tmp_path / "report").exists()
