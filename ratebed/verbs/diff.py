@@ -37,6 +37,7 @@ def diff(
     verdict though every seed is the same, in virtual time.
     """
     from ratebed.at_commit import commit_of, results_at
+    from ratebed.difference_page import write_difference
     from ratebed.difference_words import as_json as found_json
     from ratebed.difference_words import lines
     from ratebed.differing import differences
@@ -72,5 +73,6 @@ def diff(
     found = differences(side(one), side(other), {old: new} if systems else {}, spark_master, plot_invalid)
     if not found.pairing.pairs and not found.one.sections:
         raise SpecError(f"{one}, {other}: no run of one has a counterpart in the other", "run the same figures in both")
-    print(json.dumps(found_json(found), indent=2) if as_json else "\n".join(lines(found)))
+    page = write_difference(found)
+    print(json.dumps(found_json(found), indent=2) if as_json else "\n".join([*lines(found), f"page: {page.resolve()}"]))
     return max(told(found.standings), int(found.differs))

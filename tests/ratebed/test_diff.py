@@ -58,6 +58,8 @@ def test_an_option_is_named_and_only_figures_that_have_it_differ(plain, tmp_path
     assert {each["system"] for each in found["differences"]} == {"srtm"}
     text = ratebed("diff", str(plain), str(other)).stdout
     assert "option system.band: 0.8 (default) -> 0.5" in text and "changed figure: srtm-fig9" in text
+    page = (other / "report" / "diff.html").read_text()
+    assert all(word in page for word in ("system.band", "0.8 (default)", "search rounds", "srtm-fig9"))
 
 
 def test_a_claim_of_record_is_not_judged_from_a_figure_with_an_option_set(plain, tmp_path):
