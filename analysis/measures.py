@@ -48,7 +48,8 @@ def measures(data: Data) -> DataFrame:
     """Every measure of every run: run_id, measure, value; nulls are left out."""
     latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
     frames = [
-        _long(latencies, F.concat_ws(" ", "metric", F.lit(name)), f"{name}_ns") for name in ("p50", "p99", "mean")
+        _long(latencies, F.concat_ws(" ", "metric", F.lit(f"{name} (ms)")), F.col(f"{name}_ns") / 1e6)
+        for name in ("p50", "p99", "mean")
     ]
     frames.append(_long(brokers_used(data.decisions), F.lit("brokers in use"), "broker_count"))
     rounds = search_rounds(data.decisions).groupBy("run_id").agg(F.max("total_round_count").alias("rounds"))
@@ -63,5 +64,6 @@ def measures(data: Data) -> DataFrame:
     return whole.where(F.col("value").isNotNull() & ~F.isnan("value"))
 
 
-def _long(frame: DataFrame, measure: Column, value: str) -> DataFrame:
-    return frame.select("run_id", measure.alias("measure"), F.col(value).cast("double").alias("value"))
+def _long(frame: DataFrame, measure: Column, value: Column | str) -> DataFrame:
+    values = F.col(value) if isinstance(value, str) else value
+    return frame.select("run_id", measure.alias("measure"), values.cast("double").alias("value"))

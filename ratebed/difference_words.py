@@ -96,7 +96,7 @@ def _table(found: FoundDifferences) -> list[str]:
 def row_texts(row: Row) -> dict[str, str]:
     """The numbers of a row of ``as_json``'s differences as text, in the order of the table's columns."""
     interval = "" if row["difference_low"] is None else f"[{row['difference_low']:.4g}, {row['difference_high']:.4g}]"
-    numbers = {f"{name}_text": f"{row[name]:.6g}" for name in ("one", "other", "difference")}
+    numbers = {f"{name}_text": f"{row[name]:.5g}" for name in ("one", "other", "difference")}
     return {**numbers, "interval_text": interval, "p_text": f"{row['p_holm']:.2g}"}
 
 
