@@ -18,9 +18,11 @@ from core.errors import SpecError
 from core.files import files_of
 from harness.code_version import files_of as code_files
 from harness.code_version import id_of
+from harness.matrix import read_matrix
 from harness.run import execute
 from paper_figs import FIGURES, all_claims, load_figure, paper_of, paper_of_claims
 from paper_figs.catalogue import joined_claims
+from ratebed.verbs.clean import _uselessness
 from studies.spec import RunSpec
 from systems.loader import load_system
 from testbed.servers.found import load_server, servers_of
@@ -60,7 +62,7 @@ def _is_drawn(command: str) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("command", filter(_is_drawn, COMMANDS))
+@pytest.mark.parametrize("command", list(filter(_is_drawn, COMMANDS)))
 def test_a_command_of_the_page_that_draws_does_what_it_says_and_once(command: str, out: Path) -> None:
     _runs_once(command.split(), out)
 
@@ -268,6 +270,31 @@ def test_a_file_that_imports_its_neighbour_is_refused(tmp_path: Path, text: str)
     (tmp_path / "mine.py").write_text(f"import json\n{text}\nWORKLOAD = 1\n")
     with pytest.raises(SpecError, match=r"mine.py:[23]: it imports a file beside it"):
         load_workload(str(tmp_path / "mine.py"))
+
+
+def test_clean_tells_runs_of_older_files_from_those_of_files_that_are_gone(tmp_path: Path) -> None:
+    ring = Path(shutil.copy(EXAMPLES / "ring.py", tmp_path / "ring.py"))
+    spec = RunSpec(**LIMITER, workload="requests", topology=str(ring), study_options={"duration": "1s"})
+    folder = tmp_path / "runs" / id_of(spec)
+    execute(spec, folder.name, folder)
+    assert _uselessness(folder) == ""
+    ring.write_text(ring.read_text() + "# changed\n")
+    assert _uselessness(folder) == "of older code"
+    ring.unlink()
+    assert _uselessness(folder) == "of files that are gone"
+
+
+def test_matrix_files_take_every_kind_by_its_path(tmp_path: Path) -> None:
+    matrix = tmp_path / "m.toml"
+    kinds = {
+        "system": "my_limiter.py",
+        "workload": "flash_crowd.py",
+        "topology": "ring.py:TOPOLOGY",
+        "study": "burst.py",
+    }
+    matrix.write_text("[[grid]]\n" + "".join(f'{kind} = "{EXAMPLES / file}"\n' for kind, file in kinds.items()))
+    (spec,) = read_matrix(matrix, 1)
+    assert {Path(name).name for name in spec.input_digests()} == {file.partition(":")[0] for file in kinds.values()}
 
 
 # --- installed packages -------------------------------------------------------------------------

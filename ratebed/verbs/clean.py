@@ -103,9 +103,12 @@ def _uselessness(folder: Path) -> str:
     if FAILED in folder.name:
         return "failed"
     try:
-        run_id = id_of(msgspec.convert(verified(folder)["spec"], RunSpec))
+        spec = msgspec.convert(verified(folder)["spec"], RunSpec)
     except (HarnessError, msgspec.ValidationError):
         return "damaged"
     if DAMAGED in folder.name:
         return "damaged"
-    return "" if run_id == folder.name else "of older code"
+    try:
+        return "" if id_of(spec) == folder.name else "of older code"
+    except HarnessError:
+        return "of files that are gone"
