@@ -68,6 +68,9 @@ def frame_of(path: Path) -> "pd.DataFrame":
 
 
 def _beside(path: Path, tables: "dict[str, pd.DataFrame]") -> Digitised:
+    import numpy as np
+    import pandas as pd
+
     frame = frame_of(path)
     x, y = str(frame.columns[0]), str(frame.columns[1])
     fitting = [name for name, table in tables.items() if {x, y} <= {*table.columns}]
@@ -76,7 +79,8 @@ def _beside(path: Path, tables: "dict[str, pd.DataFrame]") -> Digitised:
         table = tables[fitting[0]]
         system = next((name for name in _SYSTEMS if name in table), "")
         for n, row in enumerate(frame.to_dict("records")):
-            there = table[(table[x] == row[x]) & (table[system].astype(str) == row[SERIES] if system else True)]
-            ours.iloc[n] = there[y].astype(float).mean()
+            same = np.isclose(pd.to_numeric(table[x], errors="coerce"), row[x])
+            there = table[same & (table[system].astype(str) == row[SERIES] if system else True)]
+            ours.iloc[n] = pd.to_numeric(there[y], errors="coerce").mean()
     rows = frame.assign(ours=ours, apart=ours - frame[y])
     return Digitised(path.name, x, y, rows, fitting[0] if fitting else "")
