@@ -8,6 +8,7 @@ from types import TracebackType
 from harness.campaign import Finished
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
+from ratebed.wording import span
 
 EVERY_S = 30.0
 
@@ -59,7 +60,7 @@ class RunProgress:
     def _left(self, now_s: float) -> str:
         """As the expected and the passed time of what is done say."""
         left_s = (now_s - self.begin_s) * (self.work_s / self.worked_s - 1) if self.worked_s else self.work_s
-        return f"{left_s:.0f} s" if left_s < 100 else f"{left_s / 60:.0f} min"
+        return span(left_s)
 
 
 def describe(spec: RunSpec) -> str:

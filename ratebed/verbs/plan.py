@@ -3,7 +3,6 @@
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -11,6 +10,7 @@ from harness.experiment import RunSpec
 from ratebed import options as o
 from ratebed.declared import given
 from ratebed.verbs.run import Settings, System, Topology, Words, Workload, points_of
+from ratebed.wording import span
 from testbed import load_testbed
 
 
@@ -74,21 +74,17 @@ def plan(
     for row in rows:
         text = (
             row["skipped"] and f"skipped: {row['skipped']}"
-        ) or f"{row['to_do']:>5} of {row['runs']:>5} runs to do, about {_span(row['seconds'])}"
+        ) or f"{row['to_do']:>5} of {row['runs']:>5} runs to do, about {span(float(str(row['seconds'])))}"
         print(f"{row['figure']:<{wide}}{text}")
         for what in campaign_plan.lacking.get(str(row["figure"]), ()):
             print(f"{'':<{wide}}without {what}")
     shared = " (figures share runs)" * (len(rows) > 1)
     on = f"{request.jobs} process{'es' * (request.jobs != 1)}"
     print(
-        f"in all{shared}: {total['to_do']} of {total['runs']} runs, about {_span(total['seconds'])} on {on}, then "
+        f"in all{shared}: {total['to_do']} of {total['runs']} runs, about {span(total['seconds'])} on {on}, then "
         f"Spark and drawing; {total['memory_megabytes']} MB memory, {total['disk_megabytes']} MB disk, "
         f"privileges: {total['privileges']}"
     )
-
-
-def _span(seconds: Any) -> str:
-    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
 
 
 def privileges(specs: Iterable[RunSpec]) -> str:
