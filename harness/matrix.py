@@ -97,7 +97,7 @@ _SET = "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or s
 def _of_the_point(keys: Iterable[str]) -> str:
     """How to write the first of ``axis.key`` that is no option of an axis, but an axis itself; empty: all are."""
     names = (name for key in keys for _, dot, name in [key.partition(".")] if dot and name in _AXES)
-    return next((f"{name} is the point's own: write {name}=VALUE" for name in names), "")
+    return next((f"{name} is the point's own: --set {name}=VALUE, in a matrix {name} = VALUE" for name in names), "")
 
 
 def testbed_options(settings: Sequence[str]) -> tuple[Json, list[str]]:
