@@ -50,7 +50,28 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'ratebed' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(_HOMES[name]), name)
+    try:
+        return getattr(import_module(_HOMES[name]), name)
+    except ImportError as error:
+        if stranger := _stranger():
+            raise ImportError(
+                f"{stranger}, which Python finds before Ratebed's own; docs/python.md has ways"
+            ) from error
+        raise
+
+
+def _stranger() -> str:
+    """Somebody else's package with the name of one of ours, which are generic."""
+    import sys
+    from pathlib import Path
+
+    checkout = Path(__file__).resolve().parents[1]
+    for name in sorted(path.parent.name for path in checkout.glob("*/__init__.py")):
+        places = [*getattr(sys.modules.get(name), "__path__", ()), getattr(sys.modules.get(name), "__file__", None)]
+        for place in filter(None, places):
+            if checkout not in Path(place).resolve().parents:
+                return f"{name} is {place}"
+    return ""
 
 
 def __dir__() -> list[str]:

@@ -117,8 +117,14 @@ class Results:
 
     def draw(self, figure: str) -> Drawing:
         """A figure as the report has it, drawn from its tables: a drawing of matplotlib's."""
-        section = self._section(figure)
-        return load_figure(section["key"]).draw(tables_of(self.out, figure))
+        from matplotlib import get_backend, pyplot, rc_context, use
+
+        section, backend = self._section(figure), get_backend()
+        with rc_context():  # the house style is not to be that of what comes after, nor its backend
+            drawing = load_figure(section["key"]).draw(tables_of(self.out, figure))
+            pyplot.close(drawing)  # a notebook would show it twice
+        use(backend)
+        return drawing
 
     def _manifests(self, figure: str) -> list[Json]:
         """Of finished runs that are as they were written."""
