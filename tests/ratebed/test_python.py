@@ -25,9 +25,7 @@ def program(code: str, folder: Path) -> subprocess.CompletedProcess:
 
 
 def test_every_name_is_there_and_importing_takes_nothing_heavy(tmp_path):
-    assert all(getattr(ratebed, name) is not None for name in ratebed.__all__) and set(ratebed.__all__) <= {
-        *dir(ratebed)
-    }
+    assert all(map(ratebed.__getattr__, ratebed.__all__)) and {*ratebed.__all__} <= {*dir(ratebed)}
     with pytest.raises(AttributeError, match="no attribute 'loda'"):
         ratebed.loda  # noqa: B018
     done = program("import sys, ratebed; print(*sys.modules)", tmp_path)
@@ -49,21 +47,12 @@ def test_a_folder_without_results_is_refused(tmp_path):
 
 
 def test_damage_is_noticed(tmp_path):
-    run = write_small_run(tmp_path / "runs")
+    write_small_run(tmp_path / "runs")
     results = ratebed.load(tmp_path)
-    assert results.raw("samples").shape == (50, len(TABLES["samples"]))
-    again = write_small_run(tmp_path / "runs", seed=2)
-    assert len(ratebed.load(tmp_path).raw("samples", as_="arrow")) == 100
-    file = again / "samples.parquet"
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    again.rename(tmp_path / "kept")
-    (tmp_path / "kept").rename(again)  # what was verified is not read anew: a copy of a folder is
-    write_small_run(tmp_path / "runs", seed=3)
-    (broken,) = [path for path in (tmp_path / "runs").iterdir() if path not in (run, again)]
-    table = broken / "samples.parquet"
+    assert results.raw("samples").shape == results.raw("samples", as_="arrow").shape == (50, len(TABLES["samples"]))
+    table = write_small_run(tmp_path / "runs", seed=2) / "samples.parquet"
     table.write_bytes(table.read_bytes()[:-1])
-    with pytest.raises(ratebed.MachineError, match=f"{broken.name}: samples.parquet has"):
+    with pytest.raises(ratebed.MachineError, match=f"{table.parent.name}: samples.parquet has"):
         results.raw("samples")
     with pytest.raises(ratebed.MachineError, match=r"samples\.parquet"):
         results.runs()
@@ -86,8 +75,8 @@ def test_points_are_those_of_the_command_line(tmp_path):
 
 
 def test_text_that_looks_like_a_number_stays_text():
-    (spec,) = ratebed.point("crdt-queue", "requests", "full-mesh", set={"system.limit": "20/1s"})
-    assert spec.system_options == {"capacity": 20, "rate": "20"} or spec.system_options["capacity"] == 20
+    (spec,) = ratebed.point("crdt-queue", "requests", "full-mesh", set={"system.rate": "20"})
+    assert spec.system_options == {"rate": "20"}
 
 
 # --- on the tables of a figure -----------------------------------------------------------------------
@@ -128,6 +117,7 @@ def test_results_of_a_figure(home):
 def test_a_drawing_leaves_the_users_style_alone(home):
     import matplotlib
 
+    matplotlib.get_backend()  # decides, once, which it is
     before = dict(matplotlib.rcParams)
     drawing = ratebed.load(home / "out").draw("srtm-fig7")
     assert len(drawing.axes) >= 2 and dict(matplotlib.rcParams) == before
