@@ -295,7 +295,7 @@ def test_without_a_terminal_a_line_every_half_a_minute_says_what_is_left(capsys,
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == "120 runs: 20 there already, 100 to do on 2 processes"
     assert len(lines) == 19 + 1 and sum(line.startswith("failed: 50 lb poisson") for line in lines) == 1
-    assert lines[0] == "5 of 100 runs, about 11 min left" and lines[-1].endswith("s left")
+    assert lines[0] == "5 of 100 runs, about 6 min left" and lines[-1].endswith("s left")
     with progress.RunProgress(specs, 100, 2, is_quiet=True) as shown:
         for number, spec in specs.items():
             shown.finished(Finished(spec, number, 1.0))
