@@ -40,7 +40,7 @@ def page(context: Any, figure_options: Sequence[Any]) -> str:
     lines = [
         f'.TH RATEBED 1 "" "ratebed {version("ratebed")}" "User Commands"',
         ".SH NAME",
-        f"ratebed \\- {_text(root.help.rstrip('.').lower())}",
+        f"ratebed \\- {escaped(root.help.rstrip('.').lower())}",
         ".SH SYNOPSIS",
         ".B ratebed",
         r"\fIVERB\fR [\fIOPTION\fR]... [\fIARGUMENT\fR]...",
@@ -63,19 +63,19 @@ def _verb(command: Any, name: str, parent: Any) -> list[str]:
     context = command.make_context(name, [], parent=parent, resilient_parsing=True)
     usage = " ".join(["ratebed", name, *command.collect_usage_pieces(context)])
     told = [paragraph.replace("\n", " ") for paragraph in command.help.split("\n\n")]
-    lines = [f".SS {_text(usage)}"]
+    lines = [f".SS {escaped(usage)}"]
     for paragraph in [*told, *filter(None, [command.epilog])]:
-        lines += [".PP", _text(paragraph)]
+        lines += [".PP", escaped(paragraph)]
     return [*lines, *_entries(param.get_help_record(context) for param in command.get_params(context))]
 
 
 def _entries(records: Any) -> Iterator[str]:
     """A name in bold, and below, indented, what it is; those that are hidden have none."""
     for name, meaning in filter(None, records):
-        yield from (".TP", rf"\fB{_text(name)}\fR", _text(meaning))
+        yield from (".TP", rf"\fB{escaped(name)}\fR", escaped(meaning))
 
 
-def _text(plain: str) -> str:
+def escaped(plain: str) -> str:
     """Plain text as text alone: nothing in it is a command of roff's, and a dash is the one that is typed."""
     safe = plain.replace("\\", r"\e").replace("-", r"\-")
     return rf"\&{safe}" if safe.startswith((".", "'")) else safe
