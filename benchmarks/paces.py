@@ -17,6 +17,7 @@ from harness.experiment import RunSpec
 from ratebed.pipeline import sections
 from ratebed.rows import columns
 from ratebed.wording import span
+from testbed import load_testbed
 
 
 def main() -> None:
@@ -31,9 +32,9 @@ def report(out: Path) -> Iterator[str]:
     """Every figure with what its runs took and would have been foreseen to take, then the table of paces."""
     folders = {folder.name: folder for folder in finished_runs(out)}
     yield from compared({name: _both(folder) for name, folder in folders.items()}, _figures(out, folders.keys()))
-    yield "\nPACES: dict[tuple[str, str, str], float] = {  # study, system, workload -> pace, on the virtual testbed"
+    yield "\nPACES: dict[tuple[str, str, str], float] = {  # study, system, workload -> pace, in virtual time"
     for kind, pace in sorted(paces(folders.values(), least=1).items()):
-        if kind.testbed == "virtual":
+        if not load_testbed(kind.testbed).real_time:
             yield f"    {json.dumps(kind[1:]).replace('[', '(').replace(']', ')')}: {pace:.2g},"
     yield "}"
 

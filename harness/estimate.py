@@ -37,8 +37,9 @@ def kind_of(spec: RunSpec) -> Kind:
 
 def expected_seconds(spec: RunSpec, learned: Paces = _NONE) -> float:
     """Seconds of one core; where the testbed works in real time, of the clock."""
-    pace = learned.get(kind_of(spec))
-    return _of_the_study(spec) * (shipped_pace(kind_of(spec)) if pace is None else pace)
+    kind = kind_of(spec)
+    shipped = 1.0 if load_testbed(spec.testbed).real_time else shipped_pace(kind)
+    return _of_the_study(spec) * learned.get(kind, shipped)
 
 
 def campaign_seconds(specs: Iterable[RunSpec], jobs: int, learned: Paces = _NONE) -> float:

@@ -18,7 +18,7 @@ class Kind(NamedTuple):
     workload: str
 
 
-PACES: dict[tuple[str, str, str], float] = {  # study, system, workload -> pace, on the virtual testbed
+PACES: dict[tuple[str, str, str], float] = {  # study, system, workload -> pace, in virtual time
     ("control", "tb-adaptor", "shifting"): 1.5,
     ("coordinates", "static-split", "requests"): 0.35,
     ("distribution", "conc", "periodic"): 0.2,
@@ -75,8 +75,6 @@ PACES: dict[tuple[str, str, str], float] = {  # study, system, workload -> pace,
 
 
 def shipped_pace(kind: Kind) -> float:
-    """Of the kind, else the mean of its study's; of runs in real time the clock is the pace: 1."""
-    if kind.testbed != "virtual":
-        return 1.0
+    """Of a kind of runs in virtual time; else the mean of its study's, or 1."""
     of_study = [pace for (study, _, _), pace in PACES.items() if study == kind.study]
     return PACES.get(kind[1:], sum(of_study) / len(of_study) if of_study else 1.0)
