@@ -28,7 +28,7 @@ Kind = Literal["pandas", "arrow", "spark"]
 
 _OF_SPECS = ("study", "system", "workload", "topology", "testbed", "calibration", "slo", "round", "repetition", "seed")
 _OF_MANIFESTS = ("outcome", "started_at", "wall_seconds", "host", "commit")
-_OF_SECTIONS = ("key", "testbed", "readings", "scale", "seed", "skipped", "command")
+_OF_SECTIONS = ("key", "testbed", "readings", "settings", "scale", "seed", "skipped", "command")
 
 
 def load(out: Path | str = "out") -> "Results":
