@@ -86,7 +86,15 @@ make_packages() {
 # Folder names such as core and analysis are generic: they are imported from this checkout, never copied elsewhere.
 make_ourselves() {
     pip_install --no-deps --no-build-isolation --editable . --config-settings editable_mode=compat
+    make_manual
     touch .venv/ourselves
+}
+
+# `man ratebed` finds it where .venv/bin is on the PATH.
+make_manual() {
+    local folder=.venv/share/man/man1
+    mkdir -p "$folder"
+    .venv/bin/ratebed man >"$folder/ratebed.1" || say "no manual page; \`ratebed --help\` says the same"
 }
 
 # --- Java: .java, a link to a home with bin/java, or a home of our own ------------------------------

@@ -13,7 +13,7 @@ list of lists::
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from math import prod
@@ -88,11 +88,18 @@ def settings_of(words: Sequence[str]) -> dict[str, object]:
         key, equals, text = word.partition("=")
         axis, dot, name = key.partition(".")
         if not equals or (dot and (f"{axis}_options" not in _OPTIONS or not name)) or (not dot and axis not in _AXES):
-            raise SpecError(
-                f"--set {word!r}", "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or study"
-            )
+            raise SpecError(f"--set {word!r}", _of_the_point([key]) or _SET)
         settings[key] = _value(text) if dot else text
     return settings
+
+
+_SET = "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or study; or slo=VALUE, round=VALUE"
+
+
+def _of_the_point(keys: Iterable[str]) -> str:
+    """How to write the first of ``axis.key`` that is no option of an axis, but an axis itself; empty: all are."""
+    names = (name for key in keys for _, dot, name in [key.partition(".")] if dot and name in _AXES)
+    return next((f"{name} is the point's own: --set {name}=VALUE, in a matrix {name} = VALUE" for name in names), "")
 
 
 def testbed_options(settings: Sequence[str]) -> tuple[Json, list[str]]:
@@ -185,7 +192,10 @@ def _spec(values: Json, where: str) -> RunSpec:
         files += input_files(load_workload(workload).configure(values["workload_options"])).values()
         fields = {"study": _study(system, workload), **values, "system_options": options, "inputs": tuple(files)}
         spec = msgspec.convert(fields, RunSpec)
-        check_all([spec])
+        try:
+            check_all([spec])
+        except SpecError as error:
+            raise SpecError(error.what, _of_the_point(spec.factors()) or error.fix) from None
     return spec
 
 

@@ -14,6 +14,7 @@ from harness.soak.trial import Played
 from paper_figs.drawing import GREY, INK, SMALL, categories, label, marks, sheet
 from paper_figs.keys import key, legend_above
 from paper_figs.light import Artist, Axes
+from paper_figs.saving import save
 from paper_figs.style import SERIES, Dashes, Style, series
 from systems.api import Decide, Delivery, Message, Send, Step, Verdict
 from testbed.faults import (
@@ -98,11 +99,7 @@ def draw_space_time(played: Played, stem: Path) -> list[Path]:
     axes.set_xlabel(f"time, s{note}", fontsize=SMALL + 1)
     axes.tick_params(axis="y", length=0)
     legend_above(drawing, entries, columns=6)
-    stem.parent.mkdir(parents=True, exist_ok=True)
-    paths = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
-    drawing.savefig(paths[0], metadata={"Date": None})
-    drawing.savefig(paths[1], dpi=200)
-    return paths
+    return save(drawing, stem.parent, stem.name)
 
 
 def _window(played: Played) -> tuple[float, float]:

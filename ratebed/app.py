@@ -16,6 +16,7 @@ from ratebed.verbs import (
     fetch,
     figures,
     listing,
+    man,
     plan,
     run,
     show,
@@ -75,3 +76,4 @@ app.command("threshold")(threshold_.threshold)
 app.command("calibrate")(calibrate.calibrate)
 app.command("doctor")(doctor.doctor)
 app.command("clean")(clean.clean)
+app.command("man")(man.man)

@@ -9,6 +9,7 @@ from core.units import SECOND_NS
 from paper_figs.drawing import GREY, categories, curve, label, marks, sentence, sheet, title
 from paper_figs.keys import key, legend_above
 from paper_figs.light import Axes
+from paper_figs.saving import save
 from paper_figs.style import Style
 from ratebed.auditing import Audit
 
@@ -39,14 +40,7 @@ def draw(found: Audit, folder: Path) -> list[Path]:
         sentence(rejections, "the log has no rejection")
     lines = [key(look, marker=False) for look in (ADMITTED, ALLOWED)]
     legend_above(drawing, [*lines, *(key(look, line=False) for look in (REJECTED, WRONGLY))])
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / f"audit.{suffix}" for suffix in ("svg", "png")]
-    drawing.savefig(paths[0], metadata={"Date": None})
-    drawing.savefig(paths[1], dpi=200)
-    from matplotlib import pyplot
-
-    pyplot.close(drawing)
-    return paths
+    return save(drawing, folder, "audit")
 
 
 def _draw_worst(axes: Axes, found: Audit, finding: Proof) -> None:

@@ -6,6 +6,7 @@ from analysis.audit import BUCKET, Promise, Proof, audit
 from core.records import Json
 from core.units import SECOND_NS
 from ratebed.rows import columns
+from ratebed.wording import span
 from workloads.service_log import ServiceLog
 
 
@@ -115,11 +116,11 @@ class Audit:
     def lines(self, most: int) -> list[str]:
         """In words, ``most`` users of each kind."""
         log, promise = self.log, self.promise
-        span = _seconds(int(log.at_ns[-1] - log.at_ns[0]))
+        length = _seconds(int(log.at_ns[-1] - log.at_ns[0]))
         rejected = int(self.is_rejected.sum())
         said = [
             f"{_counted(len(log.at_ns), 'request')} of {_counted(len(log.users), 'user')} at "
-            f"{_counted(len(log.nodes), 'node')} in {span}, {rejected:,} rejected",
+            f"{_counted(len(log.nodes), 'node')} in {length}, {rejected:,} rejected",
             f"promised: {_promised(promise)}; clocks within {_seconds(self.skew_ns)}",
             *(f"  {note}" for note in log.notes),
             *(f"  skipped {count:,} lines: {reason}" for reason, count in log.skipped.items()),
@@ -135,9 +136,9 @@ class Audit:
         rows = []
         for row in map(self._excess, self.exceeding[:most]):
             skew_ns = row["explained_by_skew_ns"]
-            span, skew = _seconds(row["to_ns"] - row["from_ns"]), "" if skew_ns is None else _seconds(skew_ns)
+            length, skew = _seconds(row["to_ns"] - row["from_ns"]), "" if skew_ns is None else _seconds(skew_ns)
             beyond, allowed = f"{row['least_excess']:.1f}", f"{row['allowed']:.1f}"
-            rows.append((row["user"], beyond, str(row["admitted"]), allowed, _instant(row["from_ns"]), span, skew))
+            rows.append((row["user"], beyond, str(row["admitted"]), allowed, _instant(row["from_ns"]), length, skew))
         said = f"MORE THAN PROMISED: {_counted(len(self.exceeding), 'user')}, at least"
         return [said, *columns(head, rows), *_more(len(self.exceeding), most)]
 
@@ -171,7 +172,7 @@ def _promised(promise: Promise) -> str:
 
 
 def _seconds(span_ns: int) -> str:
-    return f"{span_ns / SECOND_NS:.4g} s" if span_ns < 600 * SECOND_NS else f"{span_ns / (60 * SECOND_NS):.1f} min"
+    return span(span_ns / SECOND_NS, digits=4)
 
 
 def _instant(at_ns: int) -> str:

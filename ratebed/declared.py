@@ -42,7 +42,7 @@ class FigureCommand(TyperCommand):
         named = self._figures(args)
         own = {*HELP, *(name for param in self.params for name in param.opts)}
         options = declared(named or list(FIGURES)) if named or any(map(_is_unknown(own), args)) else {}
-        ctx.meta[THERE] = _params({name: each for name, each in options.items() if f"--{name}" not in own})
+        ctx.meta[THERE] = params_of({name: each for name, each in options.items() if f"--{name}" not in own})
         return super().parse_args(ctx, args)
 
     def _figures(self, args: Sequence[str]) -> list[str]:
@@ -64,7 +64,7 @@ def _is_unknown(own: set[str]) -> Callable[[str], bool]:
     return lambda word: word.startswith("--") and word.partition("=")[0] not in own
 
 
-def _params(options: Mapping[str, tuple[Option, list[str]]]) -> list[Any]:
+def params_of(options: Mapping[str, tuple[Option, list[str]]]) -> list[Any]:
     """As parameters of the command-line library, which keeps what is given in the context."""
     app = typer.Typer(add_completion=False)
 

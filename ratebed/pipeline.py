@@ -23,7 +23,7 @@ from collectors.writer import is_whole
 from core.digests import digest_of, is_sealed
 from core.errors import MachineError, SpecError
 from core.records import Json
-from harness.campaign import Campaign, Finished, LocalExecutor
+from harness.campaign import Campaign, Finished, LocalExecutor, finished_runs
 from harness.code_version import id_of
 from harness.experiment import RunSpec
 from harness.run import check_all
@@ -182,6 +182,12 @@ def run(plan: CampaignPlan, request: RunRequest, notify: Callable[[Finished], No
                 notify(finished)
 
         return plan.campaign.run(LocalExecutor(request.jobs), tell)
+
+
+def check_results(out: Path) -> None:
+    """SpecError where nothing has been made yet."""
+    if not any((out / "tables").glob(f"*/{SECTION}")) and not finished_runs(out):
+        raise SpecError(f"{out}: no results there", "ratebed run makes some; --out names another folder")
 
 
 def sections(out: Path) -> dict[str, Json]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from collectors.integrity import verified
 from core.records import Json, Row
@@ -11,7 +12,7 @@ from ratebed import interrupts, pipeline
 from ratebed.options import RunRequest
 from ratebed.rows import told as rows_told
 from ratebed.studio import Studio
-from ratebed.validity import are_invalid, standing_of, standings_of, told
+from ratebed.validity import Standing, are_invalid, standing_of, standings_of, told
 
 
 def produce_figures(request: RunRequest) -> tuple[int, Json]:
@@ -97,26 +98,46 @@ def _made(request: RunRequest) -> tuple[pipeline.CampaignPlan, list[Finished], d
         return plan, pipeline.run(plan, request, studio.finished), studio.finish()
 
 
-def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[Row]]:
-    """Ad-hoc points and matrices: run them, print a table; returns the exit code and the rows.
+class Points(NamedTuple):
+    """What came of points: specs by run id, how valid those are that finished, their numbers, the runs that failed."""
 
-    The code is 1 where a run failed, or where all of them are invalid.
-    """
+    wanted: dict[str, RunSpec]
+    standings: dict[str, Standing]
+    rows: list[Row]
+    failures: list[Finished]
+
+    @property
+    def judged_rows(self) -> list[Row]:
+        """The numbers, each with how valid its run is, and why."""
+        return [row | self.standings[row["run_id"]].row() for row in self.rows]
+
+
+def made_points(specs: Sequence[RunSpec], request: RunRequest) -> Points:
+    """Run ad-hoc points and matrices, and compute their numbers."""
     from analysis.spark import find_java
 
     find_java()
     interrupts.writes_to(request.out)
     plan = pipeline.plan_of(specs, request)
-    campaign, ids = plan.campaign, list(plan.campaign.wanted)
+    campaign = plan.campaign
     failures = pipeline.run(plan, request)
-    _print_failures(failures, len(ids))
     missing = campaign.missing()
-    standings = {i: standing_of(verified(campaign.runs / i)) for i in ids if i not in missing}
+    standings = {i: standing_of(verified(campaign.runs / i)) for i in campaign.wanted if i not in missing}
     rows = summarise(list(standings), request)
-    for line in rows_told(rows, campaign.wanted):
+    return Points(campaign.wanted, standings, rows, failures)
+
+
+def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[Row]]:
+    """Ad-hoc points and matrices: run them, print a table; returns the exit code and the rows.
+
+    The code is 1 where a run failed, or where all of them are invalid.
+    """
+    made = made_points(specs, request)
+    _print_failures(made.failures, len(made.wanted))
+    for line in rows_told(made.rows, made.wanted):
         print(line)
-    code = told(standings)
-    return (1 if failures else code), [row | standings[row["run_id"]].row() for row in rows]
+    code = told(made.standings)
+    return (1 if made.failures else code), made.judged_rows
 
 
 def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:

@@ -8,8 +8,10 @@ from types import TracebackType
 from harness.campaign import Finished
 from harness.estimate import expected_seconds
 from harness.experiment import RunSpec
+from ratebed.wording import span
 
 EVERY_S = 30.0
+TRUSTED = 0.05  # ours: of the work; so much is taken from what was expected before anything is seen
 
 
 class RunProgress:
@@ -21,7 +23,7 @@ class RunProgress:
         from rich.progress import Progress as Bar
 
         self.console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-        self.count, self.done, self.is_quiet = len(missing), 0, is_quiet
+        self.count, self.done, self.jobs, self.is_quiet = len(missing), 0, jobs, is_quiet
         self.bar = Bar(
             TextColumn("runs"), BarColumn(), TextColumn("{task.fields[done]}/{task.fields[count]}"),
             TimeElapsedColumn(), TextColumn("left"), TimeRemainingColumn(), console=self.console, transient=True,
@@ -57,9 +59,10 @@ class RunProgress:
             print(f"{self.done} of {self.count} runs, about {self._left(now_s)} left", flush=True)
 
     def _left(self, now_s: float) -> str:
-        """As the expected and the passed time of what is done say."""
-        left_s = (now_s - self.begin_s) * (self.work_s / self.worked_s - 1) if self.worked_s else self.work_s
-        return f"{left_s:.0f} s" if left_s < 100 else f"{left_s / 60:.0f} min"
+        """As the expected and the passed time of what is done say; at first, when that is little, as was expected."""
+        before_s = TRUSTED * self.work_s  # as if that much had been done in the time that was expected
+        passed_s = now_s - self.begin_s + before_s / self.jobs
+        return span((self.work_s - self.worked_s) * passed_s / (self.worked_s + before_s))
 
 
 def describe(spec: RunSpec) -> str:

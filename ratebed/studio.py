@@ -10,7 +10,6 @@ import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
-from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock, Thread
@@ -25,14 +24,13 @@ from core.files import loaded_modules
 from core.records import Json
 from core.writing import replace_file
 from harness.campaign import Finished
+from paper_figs.saving import save
 from ratebed.options import RunRequest
 from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
 from testbed import load_testbed
 from testbed.trust.evidence import INVALID, VALID
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure as Drawing
-
     from analysis.verdicts import Tables
 
 AGGREGATIONS_AT_A_TIME = 2
@@ -200,7 +198,7 @@ class Studio:
             from paper_figs.sheets import sheets_of
 
             outcome.sheets = sheets_of(drawing)
-            _save(drawing, out / "figures", name)
+            save(drawing, out / "figures", name)
         return ""
 
     def _write_section(self, key: str, outcome: _Outcome) -> None:
@@ -239,15 +237,3 @@ def draw(plan: CampaignPlan, request: RunRequest) -> dict[str, str]:
     """Draw all figures of a plan whose runs are there; returns those that could not be drawn, and why."""
     with Studio(plan, request) as studio:
         return studio.finish()
-
-
-def _save(drawing: "Drawing", folder: Path, key: str) -> None:
-    from matplotlib import pyplot
-
-    folder.mkdir(parents=True, exist_ok=True)
-    for suffix, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})):
-        content = BytesIO()
-        drawing.savefig(content, format=suffix, **options)
-        drawing.set_layout_engine("none")  # everything is in its place: laying out is most of the work
-        replace_file(folder / f"{key}.{suffix}", content.getvalue())
-    pyplot.close(drawing)

@@ -29,7 +29,9 @@ def claims(
     """
     from analysis.report import claims_json
     from ratebed.judging import in_order, joint_counts, results_by_setting, summary_line
+    from ratebed.pipeline import check_results
 
+    check_results(out)
     results = in_order(results_by_setting(out, more or ()))
     if against:
         return _compared(against, results, out)

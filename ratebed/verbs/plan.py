@@ -1,21 +1,21 @@
 """``ratebed plan``: what a command would run, before it runs."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from core.records import Json
 from harness.experiment import RunSpec
 from ratebed import options as o
 from ratebed.declared import given
 from ratebed.verbs.run import Settings, System, Topology, Words, Workload, points_of
+from ratebed.wording import span
 from testbed import load_testbed
 
 if TYPE_CHECKING:
-    from ratebed.pipeline import CampaignPlan
+    from ratebed.foreseen import Foreseen
 
 
 def plan(
@@ -36,9 +36,12 @@ def plan(
     inventory: o.Inventory = "",
     as_json: o.AsJson = False,
 ) -> None:
-    """Runs, expected time, memory, disk and privileges of figures, a matrix file or a point; nothing is started."""
-    from harness.estimate import KILOBYTES_PER_RUN, MEGABYTES_PER_WORKER, campaign_seconds
+    """Runs, expected time, memory, disk and privileges of figures, a matrix file or a point; nothing is started.
+
+    The time is what runs of the same kind took that are in --out, else what they took on another machine.
+    """
     from harness.matrix import settings_of, testbed_options
+    from ratebed.foreseen import foreseen
     from ratebed.pipeline import make_plan, plan_of
 
     words = list(keys or ())
@@ -52,54 +55,30 @@ def plan(
     )  # fmt: skip
     points = points_of(request, matrix, workload, topology, settings)
     campaign_plan = make_plan(request) if points is None else plan_of(points, request)
-    missing = campaign_plan.campaign.missing()
-    rows = _rows(campaign_plan, missing, request.jobs)
-    total = {
-        "runs": len(campaign_plan.campaign.wanted),
-        "to_do": len(missing),
-        "seconds": round(campaign_seconds(missing.values(), request.jobs), 1),
-        "memory_megabytes": MEGABYTES_PER_WORKER * request.jobs + 2_000,
-        "disk_megabytes": round(len(missing) * KILOBYTES_PER_RUN / 1000, 1),
-        "privileges": privileges(missing.values()),
-    }
+    found = foreseen(campaign_plan, request)
+    needed = privileges(campaign_plan.campaign.missing().values())
     if as_json:
-        print(json.dumps({"figures": rows, "total": total}, indent=2))
+        total = {**found.total._asdict(), "privileges": needed}
+        print(json.dumps({"figures": [row._asdict() for row in found.figures], "total": total}, indent=2))
         return
-    wide = max((len(str(row["figure"])) for row in rows), default=0) + 2
-    for row in rows:
-        text = (
-            row["skipped"] and f"skipped: {row['skipped']}"
-        ) or f"{row['to_do']:>5} of {row['runs']:>5} runs to do, about {_span(row['seconds'])}"
-        print(f"{row['figure']:<{wide}}{text}")
-        for what in campaign_plan.lacking.get(str(row["figure"]), ()):
-            print(f"{'':<{wide}}without {what}")
-    shared = " (figures share runs)" * (len(rows) > 1)
-    on = f"{request.jobs} process{'es' * (request.jobs != 1)}"
-    print(
-        f"in all{shared}: {total['to_do']} of {total['runs']} runs, about {_span(total['seconds'])} on {on}, then "
-        f"Spark and drawing; {total['memory_megabytes']} MB memory, {total['disk_megabytes']} MB disk, "
-        f"privileges: {total['privileges']}"
+    for line in _lines(found, request.jobs, needed):
+        print(line)
+
+
+def _lines(found: "Foreseen", jobs: int, needed: str) -> Iterable[str]:
+    wide = max((len(row.figure) for row in found.figures), default=0) + 2
+    for row in found.figures:
+        to_do = f"{row.to_do:>5} of {row.runs:>5} runs to do, about {span(row.seconds)}"
+        yield f"{row.figure:<{wide}}{f'skipped: {row.skipped}' if row.skipped else to_do}"
+        for what in row.lacking:
+            yield f"{'':<{wide}}without {what}"
+    total, shared = found.total, " (figures share runs)" * (len(found.figures) > 1)
+    on = f"{jobs} process{'es' * (jobs != 1)}"
+    yield (
+        f"in all{shared}: {total.to_do} of {total.runs} runs, about {span(total.seconds)} on {on}, and "
+        f"{span(total.drawing_seconds)} of Spark and drawing; {total.memory_megabytes} MB memory, "
+        f"{total.disk_megabytes} MB disk, privileges: {needed}"
     )
-
-
-def _rows(plan: "CampaignPlan", missing: Mapping[str, RunSpec], jobs: int) -> list[Json]:
-    from harness.estimate import campaign_seconds
-
-    return [
-        {
-            "figure": key,
-            "runs": len(ids),
-            "to_do": sum(i in missing for i in ids),
-            "seconds": round(campaign_seconds([missing[i] for i in set(ids) if i in missing], jobs), 1),
-            "skipped": plan.skipped.get(key, ""),
-            "lacking": plan.lacking.get(key, []),
-        }
-        for key, ids in plan.run_ids.items()
-    ]
-
-
-def _span(seconds: Any) -> str:
-    return f"{seconds:.0f} s" if seconds < 600 else f"{seconds / 60:.0f} min"
 
 
 def privileges(specs: Iterable[RunSpec]) -> str:

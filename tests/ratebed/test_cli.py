@@ -17,6 +17,7 @@ from harness.experiment import RunSpec
 from paper_figs import FIGURES, all_claims
 from ratebed import progress
 from systems import SYSTEMS
+from tests.runs import write_small_run
 from workloads import WORKLOADS
 
 
@@ -82,6 +83,9 @@ def test_plan_says_what_is_skipped_and_why():
         (["show", "abc", "--out", "nowhere"], 2, "nowhere"),
         (["dance"], 2, "dance"),
         (["plan", "srtm-fig7", "--testbed", "moon"], 2, "virtual"),
+        (["claims", "--out", "nowhere"], 2, "nowhere: no results there"),
+        (["run", "--system", "lb", "--workload", "poisson", "--set", "procedure.slo=2ms"], 2, "--set slo=VALUE"),
+        (["run", "--system", "lb", "--workload", "poisson", "--set", "study.slo=2ms"], 2, "--set slo=VALUE"),
     ],
 )
 def test_bad_input_is_one_line_with_the_fix(tmp_path, words, code, text):
@@ -116,7 +120,8 @@ def test_missing_java_is_said_before_anything_runs(tmp_path, words, stream):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_claims_without_results_are_undecided(tmp_path):
+def test_claims_without_figures_are_undecided(tmp_path):
+    write_small_run(tmp_path / "runs")
     done = ratebed("claims", "--json", "--out", str(tmp_path))
     found = json.loads(done.stdout)
     assert done.returncode == 3
@@ -301,7 +306,7 @@ def test_without_a_terminal_a_line_every_half_a_minute_says_what_is_left(capsys,
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == "120 runs: 20 there already, 100 to do on 2 processes"
     assert len(lines) == 19 + 1 and sum(line.startswith("failed: 50 lb poisson") for line in lines) == 1
-    assert lines[0] == "5 of 100 runs, about 11 min left" and lines[-1].endswith("s left")
+    assert lines[0] == "5 of 100 runs, about 6 min left" and lines[-1].endswith("s left")
     with progress.RunProgress(specs, 100, 2, is_quiet=True) as shown:
         for number, spec in specs.items():
             shown.finished(Finished(spec, number, 1.0))

@@ -1,0 +1,71 @@
+"""Workflows of continuous integration: every goal of make that they name is there, and nothing in them moves."""
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[1]
+OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+TEMPLATE = ROOT / "docs" / "examples" / "ci" / "ratebed.yml"
+FILES = {path.name: path for path in [*OURS, TEMPLATE]}
+GOALS = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def triggers(workflow: dict) -> dict:
+    """What starts it: YAML 1.1 reads the word "on" as true."""
+    return workflow[True]
+
+
+def steps(path: Path) -> Iterator[dict]:
+    """Of all jobs of a workflow."""
+    for job in yaml.safe_load(path.read_text())["jobs"].values():
+        yield from job["steps"]
+
+
+def commands(path: Path) -> list[list[str]]:
+    """What its steps run, as words."""
+    return [shlex.split(step["run"]) for step in steps(path) if "run" in step]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_goal_of_make_is_there(name):
+    named = [words[-1] for words in commands(FILES[name]) if words[0] == "make"]
+    assert named and {*named} <= GOALS
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_actions_are_pinned_and_jobs_end(name):
+    used = [step["uses"] for step in steps(FILES[name]) if "uses" in step]
+    assert used and all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action) for action in used)
+    workflow = yaml.safe_load(FILES[name].read_text())
+    assert workflow["permissions"] == {"contents": "read"}
+    assert all(0 < job["timeout-minutes"] <= 120 for job in workflow["jobs"].values())
+
+
+def test_pushes_are_smoke_tested_and_tested_and_nights_are_long():
+    runs = {name: {words[-1] for words in commands(path) if words[0] == "make"} for name, path in FILES.items()}
+    started = {name: {*triggers(yaml.safe_load(path.read_text()))} for name, path in FILES.items()}
+    assert runs["checks.yml"] == {"smoke", "test"} and {"push", "pull_request"} <= started["checks.yml"]
+    assert runs["nightly.yml"] == {"test-long", "figures"} and "schedule" in started["nightly.yml"]
+    assert {"push", "schedule"} <= started["ratebed.yml"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_what_the_command_line_is_told_it_knows(name, tmp_path):
+    told = [words for words in commands(FILES[name]) if words[0].endswith("bin/ratebed")]
+    assert told or name == "checks.yml"
+    for _, verb, *words in told:
+        words = [word.replace("$SYSTEM", "docs/examples/my_limiter.py:SYSTEM") for word in words]
+        command = ["plan", *words] if verb == "run" else [verb, "--help"]
+        done = subprocess.run([sys.executable, "-m", "ratebed", *command], capture_output=True, text=True, cwd=ROOT)
+        assert done.returncode == 0, done.stderr
+        if verb == "run":
+            assert re.search(r"\d+ of +\d+ runs to do", done.stdout)
+        else:
+            assert all(word in done.stdout for word in words if word.startswith("--"))
