@@ -126,7 +126,7 @@ def _from_log(
     options["spread"] = part.was_spread  # as a factor, so that the figure can say it
     requests = part.columns()
     capacity, rate = limit or auto_limit(requests.at_ns, requests.user, requests.cost)[:2]
-    threshold, span_s = _threshold(requests, capacity, rate, nodes), float(ceil(requests.at_ns[-1] / SECOND_NS))
+    threshold, span_s = threshold_of(requests, capacity, rate, nodes), float(ceil(requests.at_ns[-1] / SECOND_NS))
     return Load("request-log", options, (path,), capacity, rate, threshold, span_s)
 
 
@@ -157,7 +157,7 @@ def _window(log: "RequestLog", start: str, duration: str) -> tuple[str, str]:
     return f"{busiest}s", ("" if span_ns >= int(at_ns[-1]) + 1 else duration)
 
 
-def _threshold(columns: "Columns", capacity: int, rate: str, nodes: int) -> str:
+def threshold_of(columns: "Columns", capacity: int, rate: str, nodes: int) -> str:
     """The threshold of frequency analysis (thesis 4.3.3); the thesis' own where the load has no such users."""
     from systems.parts.frequency_threshold import frequency_threshold
 
