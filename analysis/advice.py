@@ -9,6 +9,7 @@ are as good as the leader who costs least is *best*; where one is open, or nobod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from math import inf
 
 import numpy as np
 
@@ -30,7 +31,7 @@ class Answer(Enum):
     """What the traffic says."""
 
     DECIDED = "decided"  # one is best
-    TIE = "tie"  # no system is worse than another
+    TIE = "tie"  # nothing was at stake, and nobody is worse than another
     OPEN = "open"  # differences are lost in their intervals
     EQUAL_COST = "equal cost"  # some are worse, but of the good ones none costs least
 
@@ -74,10 +75,10 @@ class Ranking:
         return self.names[0] if self.answer is Answer.DECIDED else ""
 
 
-def rank(trials: Sequence[Trial], margin: float) -> Ranking:
+def rank(trials: Sequence[Trial], margin: float, at_stake: float = inf) -> Ranking:
     """The ranking of at least one system; ``margin``: a difference of losses that nobody would act on.
 
-    Identical systems never differ: whichever stands first, both are as good.  Ties go by name.
+    ``at_stake``: what the traffic asked of an exact system, on the scale of losses.  Identical systems never differ: whichever stands first, both are as good.  Ties go by name.
     """
     assert trials and len({len(trial.loss) for trial in trials}) == 1, "repetitions are paired"
     order = sorted(trials, key=lambda trial: (float(np.mean(trial.loss)), trial.name))
@@ -90,7 +91,7 @@ def rank(trials: Sequence[Trial], margin: float) -> Ranking:
     good = [leader.name, *by[Relation.AS_GOOD]]
     if by[Relation.OPEN]:
         return Ranking(standings, Answer.OPEN, (*good, *by[Relation.OPEN]))
-    if not by[Relation.WORSE] and len(order) > 1:
+    if not by[Relation.WORSE] and at_stake <= margin and len(order) > 1:
         return Ranking(standings, Answer.TIE, tuple(good))
     cheapest = _cheapest([of[name] for name in good])
     return Ranking(standings, Answer.DECIDED if len(cheapest) == 1 else Answer.EQUAL_COST, tuple(cheapest))
