@@ -1,4 +1,4 @@
-"""Which of several systems to take: a ranking by what they lose on the same traffic, and what the traffic cannot decide.
+"""Which of several systems to take: a ranking by what they lose on the same traffic, and what that cannot decide.
 
 Who loses least is the *leader*.  Every other one is compared with it by differences paired by repetition, with the
 simultaneous 95 % t-intervals of so many comparisons (Bonferroni): it is *as good* where the difference is surely within
@@ -50,7 +50,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Standing:
-    """A system's place: its loss, how much more that is than the leader's (simultaneous interval), and what it means."""
+    """A system's place: its loss, by how much that exceeds the leader's (simultaneous interval), and what it means."""
 
     name: str
     loss: Interval
@@ -78,7 +78,8 @@ class Ranking:
 def rank(trials: Sequence[Trial], margin: float, at_stake: float = inf) -> Ranking:
     """The ranking of at least one system; ``margin``: a difference of losses that nobody would act on.
 
-    ``at_stake``: what the traffic asked of an exact system, on the scale of losses.  Identical systems never differ: whichever stands first, both are as good.  Ties go by name.
+    ``at_stake``: what the traffic asked of an exact system, on the scale of losses.  Identical systems never differ:
+    whichever stands first, both are as good.  Ties go by name.
     """
     assert trials and len({len(trial.loss) for trial in trials}) == 1, "repetitions are paired"
     order = sorted(trials, key=lambda trial: (float(np.mean(trial.loss)), trial.name))
@@ -103,8 +104,10 @@ def _standing(trial: Trial, leader: Trial, margin: float, family: int) -> Standi
     more = t_interval(_differences(trial.loss, leader.loss), ERROR / family)
     if more.high <= margin:
         relation = Relation.AS_GOOD
+    elif more.low > 0:
+        relation = Relation.WORSE
     else:
-        relation = Relation.WORSE if more.low > 0 else Relation.OPEN
+        relation = Relation.OPEN
     return Standing(trial.name, t_interval(trial.loss), more, relation)
 
 

@@ -73,7 +73,7 @@ class ServiceRequests(PlacedRequests):
         super().__init__(part.columns(rows, cost), part.span_ns, rule, seed)
 
     def requests(self, nodes: Sequence[str], duration_ns: int) -> dict[str, list[Request]]:
-        """See ``PlacedRequests.requests``; as logged, nodes have the log's in turn, in the order in which these come."""
+        """See ``PlacedRequests.requests``; as logged, nodes stand for the log's in turn, in the order of the file."""
         if not self._is_as_logged:
             return super().requests(nodes, duration_ns)
         columns = before(self.columns(), duration_ns)

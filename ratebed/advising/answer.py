@@ -59,7 +59,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Judged:
-    """All limiters under a condition; ``absent``: those that cannot work so; ``ranking``: of those that are not refused."""
+    """All limiters under a condition; ``absent``: who cannot work so; ``ranking``: of those that are not refused."""
 
     condition: Condition
     rejected_share: float  # by the oracle
@@ -109,8 +109,8 @@ def advise(question: Question, request: RunRequest, terms: Terms = Terms(), with
     interrupts.writes_to(request.out)
     Thread(target=warm_up, args=(request.master,), daemon=True).start()
     tried = _tuning_runs(question, request.seed)
-    _run([spec for _, spec in tried.values()] + _oracles(question, request.seed), request, "tuning")
-    measured = _measured([*tried, *map(id_of, _oracles(question, request.seed))], request)
+    run_all([spec for _, spec in tried.values()] + _oracles(question, request.seed), request, "tuning")
+    measured = measured_of([*tried, *map(id_of, _oracles(question, request.seed))], request)
     budgets, tuned = {}, {}
     for limit in question.limits:
         its = {run_id: setting for run_id, ((at, setting), _) in tried.items() if at == limit}
@@ -168,17 +168,17 @@ def _judge(
             else:
                 points[number, name] = repeated([spec], count, seed)
     specs = [spec for each in points.values() for spec in each]
-    _run(specs, request, "judging")
+    run_all(specs, request, "judging")
     ids = {key: list(map(id_of, each)) for key, each in points.items()}
-    measured = _measured([run_id for each in ids.values() for run_id in each], request).set_index("run_id")
+    measured = measured_of([run_id for each in ids.values() for run_id in each], request).set_index("run_id")
     judged = []
     for number, condition in enumerate(wanted):
-        its = {name: measured.loc[run_ids] for (at, name), run_ids in ids.items() if at == number}
+        shown = {name: measured.loc[run_ids] for (at, name), run_ids in ids.items() if at == number}
         specs_of = {name: each[0] for (at, name), each in points.items() if at == number}
         outcomes = [
-            _outcome(tuned[condition.limit][name], specs_of[name], rows, terms) for name, rows in its.items() if name
+            _outcome(tuned[condition.limit][name], specs_of[name], rows, terms) for name, rows in shown.items() if name
         ]
-        share = float(its[""].oracle_rejected_share.mean())
+        share = float(shown[""].oracle_rejected_share.mean())
         judged.append(_ranked(condition, share, outcomes, absent[number]))
     base, *rest = judged
     rest = [*_at_once(base), *rest] if len(wanted) > 1 else rest
@@ -213,7 +213,7 @@ def _at_once(base: Judged) -> list[Judged]:
     return [_ranked(condition, base.rejected_share, outcomes, base.absent)]
 
 
-def _run(specs: Sequence[RunSpec], request: RunRequest, what: str) -> None:
+def run_all(specs: Sequence[RunSpec], request: RunRequest, what: str) -> None:
     """Run what is missing; MachineError where one fails, for an answer without a limiter would be another answer."""
     if not request.is_quiet:
         print(f"{what}:", end=" ", flush=True)
@@ -226,7 +226,7 @@ def _run(specs: Sequence[RunSpec], request: RunRequest, what: str) -> None:
         )
 
 
-def _measured(run_ids: Sequence[str], request: RunRequest) -> "pd.DataFrame":
+def measured_of(run_ids: Sequence[str], request: RunRequest) -> "pd.DataFrame":
     """``limiters.measured`` of these runs, by Spark."""
     from analysis.spark import java_answers, load, session
     from paper_figs.beyond.limiters import measured

@@ -72,7 +72,7 @@ def spec_of(question: Question, setting: Setting, condition: Condition, judges: 
     options: Options = {**dict(setting.options), **question.place, **condition.varied}
     if condition.period and LIMITERS[setting.name].period:
         options = {**options, "period": condition.period}
-    spec = point(setting.name, load, question.nodes, question.asked.places, **options)  # type: ignore[arg-type]
+    spec = point(setting.name, load, question.nodes, question.asked.places, **options)
     return with_table(spec, question) if works(spec, load) else None
 
 

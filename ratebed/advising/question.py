@@ -83,7 +83,8 @@ class Limit:
 @dataclass(frozen=True)
 class Question:
     """What is run.  ``limits``: the usual one first; ``typical``: what the user of a typical request asks for in its
-    busiest period; ``notes``: what was done to the log; ``start_ns``, ``half_ns``: of the two halves."""
+    busiest period; ``notes``: what was done to the log; ``start_ns``, ``half_ns``: of the two halves.
+    """
 
     asked: Asked
     nodes: int
@@ -105,9 +106,7 @@ class Question:
         options |= {"start": duration_text(start_ns), "duration": duration_text(self.half_ns)}
         threshold = self.thresholds[self.limits.index(limit)]
         inputs = (self.asked.path,)
-        return Load(
-            "service-log", options, inputs, limit.count, limit.rate, threshold, self.half_ns / SECOND_NS
-        )
+        return Load("service-log", options, inputs, limit.count, limit.rate, threshold, self.half_ns / SECOND_NS)
 
     @property
     def place(self) -> dict[str, str]:

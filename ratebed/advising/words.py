@@ -41,9 +41,9 @@ def headline(advice: Advice) -> str:
         return f"The log cannot decide at {limit}: nobody is near the limit ({exact}), and all limiters do alike."
     if ranking.answer is Answer.OPEN:
         lost = "the difference is lost in the intervals: more seeds may tell (--repetitions)"
-        return f"The log cannot decide at {limit} between {_listed(ranking.names)}: {lost}."
+        return f"The log cannot decide at {limit} between {listed(ranking.names)}: {lost}."
     if ranking.answer is Answer.EQUAL_COST:
-        return f"The log cannot decide at {limit} between {_listed(ranking.names)}: they err, send and wait alike."
+        return f"The log cannot decide at {limit} between {listed(ranking.names)}: they err, send and wait alike."
     best = advice.base.outcome(ranking.best)
     said = f"{ranking.best} at {limit}{_with(best)}: {_reason(advice.base, best)}"
     wait = best.interval("p99_ms").mean
@@ -55,7 +55,7 @@ def _reason(judged: Judged, best: Outcome) -> str:
     others = [name for name in good if name != best.setting.name]
     if not others:
         return "it errs least."
-    return f"nobody errs less by more than {_percent(MARGIN)} % of the requests, and of those ({_listed(good)}) it costs least."
+    return f"{listed(good)} err alike, within {_percent(MARGIN)} % of the requests, and of these it costs least."
 
 
 def _with(outcome: Outcome) -> str:
@@ -72,7 +72,8 @@ def _plain(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """``a, b and c``."""
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
@@ -125,11 +126,11 @@ def rows(judged: Judged) -> list[tuple[str, ...]]:
     """A row a limiter as ``HEAD`` says, best first; those that are not ranked last."""
     remark = {standing.name: standing.relation.value for standing in judged.ranking.standings}
     remark |= {judged.ranking.best: BEST} if judged.ranking.best else {}
-    found = []
+    found: list[tuple[str, ...]] = []
     for each in sorted(judged.outcomes, key=_order(judged)):
         name = each.setting.name
-        percents = (_spread(each.interval(measure), 100.0) for measure in MEASURES[:2])
-        others = (_spread(each.interval(measure)) for measure in MEASURES[2:])
+        percents = (spread(each.interval(measure), 100.0) for measure in MEASURES[:2])
+        others = (spread(each.interval(measure)) for measure in MEASURES[2:])
         found.append((name, _settings(each), *percents, *others, remark.get(name, each.refused)))
     return found + [(name, "", "", "", "", "", "cannot work here") for name in judged.absent]
 
@@ -152,10 +153,10 @@ def _order(judged: Judged) -> Callable[[Outcome], tuple[int, str]]:
 
 def turn_rows(advice: Advice) -> list[tuple[str, ...]]:
     """A row a condition: what it is, who is best there, with which error, and whether the answer turns."""
-    found = []
+    found: list[tuple[str, ...]] = []
     for judged, its in advice.others:
         best = judged.ranking.best
-        who = best or f"open: {_listed(judged.ranking.names)}"
+        who = best or f"open: {listed(judged.ranking.names)}"
         if judged.ranking.answer is Answer.TIE:
             who = "all alike"
         error = _error(judged, best) if best else ""
@@ -170,7 +171,7 @@ TURN_HEAD = ("factor", "value", "best", "larger error %", "of the answer %", "")
 def _error(judged: Judged, name: str) -> str:
     standing = next((each for each in judged.ranking.standings if each.name == name), None)
     if standing is not None:
-        return _spread(standing.loss, 100.0)
+        return spread(standing.loss, 100.0)
     return "cannot work" if name in judged.absent else judged.outcome(name).refused
 
 
@@ -179,7 +180,7 @@ def turned(advice: Advice) -> str:
     if not advice.others or not advice.base.ranking.best:
         return ""
     turning = [f"{its.factor} {its.value}" for _, its in advice.others if its.turns]
-    return f"The answer turns with {_listed(turning)}." if turning else "The answer does not turn with any of these."
+    return f"The answer turns with {listed(turning)}." if turning else "The answer does not turn with any of these."
 
 
 def command(advice: Advice, out: str = "out") -> str:
@@ -278,22 +279,27 @@ def _judged(judged: Judged) -> Json:
                 "ranked": each.refused == "",
                 "refused": each.refused,
                 "relation": more[each.setting.name].relation.value if each.setting.name in more else None,
-                "larger_error_share": _interval(more[each.setting.name].loss) if each.setting.name in more else None,
-                "more_than_leader_share": _interval(more[each.setting.name].more) if each.setting.name in more else None,
-                **{measure: _interval(each.interval(measure)) for measure in MEASURES},
+                "larger_error_share": interval_json(more[each.setting.name].loss)
+                if each.setting.name in more
+                else None,
+                "more_than_leader_share": interval_json(more[each.setting.name].more)
+                if each.setting.name in more
+                else None,
+                **{measure: interval_json(each.interval(measure)) for measure in MEASURES},
             }
             for each in sorted(judged.outcomes, key=_order(judged))
         ],
     }
 
 
-def _interval(interval: Interval) -> Json:
+def interval_json(interval: Interval) -> Json:
+    """Mean, ends and count; a single value has no ends."""
     mean, low, high, count = astuple(interval)
     known = count > 1
     return {"mean": mean, "low": low if known else None, "high": high if known else None, "count": count}
 
 
-def _spread(interval: Interval, factor: float = 1.0) -> str:
+def spread(interval: Interval, factor: float = 1.0) -> str:
     """``1.2 ± 0.1``."""
     half = factor * (interval.high - interval.mean)
     around = f" ± {_number(half)}" if interval.count > 1 else ""

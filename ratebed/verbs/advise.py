@@ -24,11 +24,14 @@ SEEDS = 5
 Log = Annotated[str, typer.Option("--log", metavar="FILE", help="a request log, in whatever format")]
 Trace = Annotated[str, typer.Option("--trace", metavar="FILE", help="a trace of messages: which distributor?")]
 Slo = Annotated[str, typer.Option("--slo", help="with --trace: the 99th percentile that is to be met")]
+Speed = Annotated[float, typer.Option("--speed", help="with --trace: time compression; 0 = 1, of ULB's sensors 600")]
+Replicas = Annotated[int, typer.Option("--replicas", help="with --trace: copies of it; 0 = 1, of ULB's sensors 53")]
+InstantUnit = Annotated[str, typer.Option("--instant-unit", help="with --trace: s, ms, us, ns or iso")]
 LimitText = Annotated[
     str, typer.Option("--limit", metavar="N/PERIOD", help="of each user, as in 100/minute; empty = several are tried")
 ]
 Columns = Annotated[
-    str, typer.Option("--columns", help="time=NAME,user=NAME,node=NAME; empty = as logs usually have them")
+    str, typer.Option("--columns", help="time=NAME,user=NAME,node=NAME; of a trace publisher=NAME,instant=NAME")
 ]
 Pattern = Annotated[
     str, typer.Option("--pattern", help="a regular expression: its first group in the user's column is the user")
@@ -37,12 +40,15 @@ SkipBad = Annotated[bool, typer.Option("--skip-bad", help="pass over lines that 
 Start = Annotated[str, typer.Option("--start", help="of the part that is run, as in 6h; empty = where most is asked")]
 Duration = Annotated[str, typer.Option("--duration", help="of the part that is run, as in 1h; empty = what is enough")]
 Nodes = Annotated[int, typer.Option("--nodes", help="nodes; 0 = as many as the log names, or eight")]
-Cities = Annotated[str, typer.Option("--cities", help="where they are, separated by commas; empty = eight in the world")]
+Cities = Annotated[str, typer.Option("--cities", help="where they are, with commas; empty = eight in the world")]
 LatencyTable = Annotated[
     str, typer.Option("--latency-table", metavar="FILE", help="measured delays: city,city,ms or a square matrix")
 ]
 Arrivals = Annotated[
-    str, typer.Option("--arrivals", metavar="random|user|node", help="requests come to any node, their user's, the log's")
+    str,
+    typer.Option(
+        "--arrivals", metavar="random|user|node", help="requests come to any node, to their user's, as logged"
+    ),
 ]
 Bytes = Annotated[
     float, typer.Option("--bytes", help="that limiters may send a request; 0 = what the one needs that needs most")
@@ -55,6 +61,9 @@ def advise(
     log: Log = "",
     trace: Trace = "",
     slo: Slo = "1ms",
+    speed: Speed = 0.0,
+    replicas: Replicas = 0,
+    instant_unit: InstantUnit = "s",
     limit: LimitText = "",
     columns: Columns = "",
     pattern: Pattern = "",
@@ -89,9 +98,10 @@ def advise(
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         if trace:
-            from ratebed.advising.traces import advise_trace
+            from ratebed.advising.traces import TraceAsked, advise_trace
 
-            said, document, is_decided = advise_trace(trace, slo, columns, request)
+            asked_trace = TraceAsked(trace, slo, columns, instant_unit, speed, replicas)
+            said, document, is_decided = advise_trace(asked_trace, request)
         else:
             from ratebed.advising.question import Asked
 

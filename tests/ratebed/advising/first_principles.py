@@ -2,10 +2,10 @@
 
 Whatever a limiter does, it does one of three things: it asks one server (exact but for the order of what is under way,
 2 (n - 1) / n messages a request), it splits the limit among nodes (no messages), or it decides at once by what it has
-heard of the others, who tell each other what they admit (n - 1 messages an admission, and nobody knows what happened in
-the last moments).  Each is played here in its ideal form, in floating point, and judged as ``advise`` says it judges: by
-the larger error, by messages where errors are within half a percent.  Leases are a split that moves; where requests
-come evenly it cannot be better than an even one.
+heard of the others, who tell each other what they admit (n - 1 messages an admission, and nobody knows what happened
+in the last moments).  Each is played here in its ideal form, in floating point, and judged as ``advise`` says it
+judges: by the larger error, by messages where errors are within half a percent.  Leases are a split that moves; where
+requests come evenly it cannot be better than an even one.
 """
 
 from collections import defaultdict
