@@ -27,7 +27,7 @@ class Relation(Enum):
     OPEN = "open"
 
 
-class Answer(Enum):
+class Choice(Enum):
     """What the traffic says."""
 
     DECIDED = "decided"  # one is best
@@ -37,7 +37,7 @@ class Answer(Enum):
 
 
 @dataclass(frozen=True)
-class Trial:
+class Candidate:
     """What one system did in each of n repetitions, in the same order for all systems.
 
     ``loss`` is to be small; ``costs``: what else is paid, the most important first, all to be small.
@@ -49,7 +49,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Standing:
+class Rank:
     """A system's place: its loss, by how much that exceeds the leader's (simultaneous interval), and what it means."""
 
     name: str
@@ -65,17 +65,17 @@ class Ranking:
     ``names``: the best one where decided; otherwise those between which nothing is decided.
     """
 
-    standings: tuple[Standing, ...]
-    answer: Answer
+    standings: tuple[Rank, ...]
+    answer: Choice
     names: tuple[str, ...]
 
     @property
     def best(self) -> str:
         """The best system; empty where that is not decided."""
-        return self.names[0] if self.answer is Answer.DECIDED else ""
+        return self.names[0] if self.answer is Choice.DECIDED else ""
 
 
-def rank(trials: Sequence[Trial], margin: float, at_stake: float = inf) -> Ranking:
+def rank(trials: Sequence[Candidate], margin: float, at_stake: float = inf) -> Ranking:
     """The ranking of at least one system; ``margin``: a difference of losses that nobody would act on.
 
     ``at_stake``: what the traffic asked of an exact system, on the scale of losses.  Identical systems never differ:
@@ -91,16 +91,16 @@ def rank(trials: Sequence[Trial], margin: float, at_stake: float = inf) -> Ranki
     }
     good = [leader.name, *by[Relation.AS_GOOD]]
     if by[Relation.OPEN]:
-        return Ranking(standings, Answer.OPEN, (*good, *by[Relation.OPEN]))
+        return Ranking(standings, Choice.OPEN, (*good, *by[Relation.OPEN]))
     if not by[Relation.WORSE] and at_stake <= margin and len(order) > 1:
-        return Ranking(standings, Answer.TIE, tuple(good))
+        return Ranking(standings, Choice.TIE, tuple(good))
     cheapest = _cheapest([of[name] for name in good])
-    return Ranking(standings, Answer.DECIDED if len(cheapest) == 1 else Answer.EQUAL_COST, tuple(cheapest))
+    return Ranking(standings, Choice.DECIDED if len(cheapest) == 1 else Choice.EQUAL_COST, tuple(cheapest))
 
 
-def _standing(trial: Trial, leader: Trial, margin: float, family: int) -> Standing:
+def _standing(trial: Candidate, leader: Candidate, margin: float, family: int) -> Rank:
     if trial is leader:
-        return Standing(trial.name, t_interval(trial.loss), Interval(0.0, 0.0, 0.0, len(trial.loss)), Relation.LEADER)
+        return Rank(trial.name, t_interval(trial.loss), Interval(0.0, 0.0, 0.0, len(trial.loss)), Relation.LEADER)
     more = t_interval(_differences(trial.loss, leader.loss), ERROR / family)
     if more.high <= margin:
         relation = Relation.AS_GOOD
@@ -108,10 +108,10 @@ def _standing(trial: Trial, leader: Trial, margin: float, family: int) -> Standi
         relation = Relation.WORSE
     else:
         relation = Relation.OPEN
-    return Standing(trial.name, t_interval(trial.loss), more, relation)
+    return Rank(trial.name, t_interval(trial.loss), more, relation)
 
 
-def _cheapest(trials: Sequence[Trial]) -> list[str]:
+def _cheapest(trials: Sequence[Candidate]) -> list[str]:
     """Who costs least: by the first cost; of those of whom that is not sure to be more, by the next, and so on."""
     left = sorted(trials, key=lambda trial: trial.name)
     for number in range(len(left[0].costs)):

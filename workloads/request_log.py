@@ -85,13 +85,20 @@ class Parted(Protocol):
     """Options that say which part of a log is wanted, as ``RequestLogConfig`` has them."""
 
     @property
-    def path(self) -> str: ...
+    def path(self) -> str:
+        """The file."""
+
     @property
-    def start(self) -> str: ...
+    def start(self) -> str:
+        """How much of it is left out, in the log's time."""
+
     @property
-    def duration(self) -> str: ...
+    def duration(self) -> str:
+        """How long the part is; empty = to the end."""
+
     @property
-    def speed(self) -> float: ...
+    def speed(self) -> float:
+        """Time compression."""
 
 
 class Part(NamedTuple):

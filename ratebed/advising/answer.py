@@ -15,15 +15,15 @@ from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING
 
-from analysis.advice import Ranking, Trial, Turn, rank, turn
+from analysis.advice import Candidate, Ranking, Turn, rank, turn
 from analysis.verdicts import Interval, t_interval
 from core.errors import MachineError, SpecError
 from harness.code_version import id_of
 from harness.experiment import RunSpec, repeated
 from paper_figs.beyond.envelope import ERRORS, SETTING, chosen
 from ratebed import interrupts, pipeline
-from ratebed.advising.grid import Condition, Setting, conditions, oracle_of, settings, spec_of, usual
-from ratebed.advising.question import Limit, Question
+from ratebed.advising.grid import Condition, Tuning, conditions, oracle_of, settings, spec_of, usual
+from ratebed.advising.question import Question, TriedLimit
 from ratebed.options import RunRequest
 
 if TYPE_CHECKING:
@@ -35,13 +35,13 @@ MEASURES = (*ERRORS, "bytes_per_request", "p99_ms")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class JudgedLimiter:
     """A limiter as it was judged: errors as shares of the requests, bytes a request, wait (p99) in ms.
 
     ``refused``: why it is not ranked, as it needs more than is allowed; ``spec``: its first run.
     """
 
-    setting: Setting
+    setting: Tuning
     refused: str
     spec: RunSpec
     measures: Mapping[str, tuple[float, ...]]
@@ -51,10 +51,10 @@ class Outcome:
         return t_interval(self.measures[measure])
 
     @property
-    def trial(self) -> Trial:
+    def trial(self) -> Candidate:
         """What it is ranked by: the larger of its errors; then bytes, then wait."""
         over, under, sent, wait = (self.measures[measure] for measure in MEASURES)
-        return Trial(self.setting.name, tuple(map(max, over, under)), (sent, wait))
+        return Candidate(self.setting.name, tuple(map(max, over, under)), (sent, wait))
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ class Judged:
 
     condition: Condition
     rejected_share: float  # by the oracle
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[JudgedLimiter, ...]
     absent: tuple[str, ...]
     ranking: Ranking
 
-    def outcome(self, name: str) -> Outcome:
+    def outcome(self, name: str) -> JudgedLimiter:
         """A limiter's."""
         return next(each for each in self.outcomes if each.setting.name == name)
 
@@ -77,7 +77,7 @@ class Advice:
     """The answer: as usual, and what turns it.  ``budgets``: bytes a request, by limit."""
 
     question: Question
-    budgets: Mapping[Limit, float]
+    budgets: Mapping[TriedLimit, float]
     base: Judged
     others: tuple[tuple[Judged, Turn], ...]
     repetitions: int
@@ -86,19 +86,19 @@ class Advice:
 
 @dataclass(frozen=True)
 class _Tuned:
-    setting: Setting
+    setting: Tuning
     affordable: bool
 
 
 @dataclass(frozen=True)
-class Terms:
+class Bounds:
     """What limiters may need to be ranked: bytes a request (None: the same for all, as told above), wait in ms."""
 
     bytes_most: float | None = None
     wait_most_ms: float = inf
 
 
-def advise(question: Question, request: RunRequest, terms: Terms = Terms(), with_turns: bool = True) -> Advice:
+def advise(question: Question, request: RunRequest, terms: Bounds = Bounds(), with_turns: bool = True) -> Advice:
     """Run what is missing and judge; MachineError where a run that the answer rests on failed.
 
     ``request``: its folder, seed, jobs, and the repetitions that judge.  SpecError where nobody meets the terms.
@@ -122,7 +122,7 @@ def advise(question: Question, request: RunRequest, terms: Terms = Terms(), with
     return _judge(question, request, wanted, budgets, tuned, terms)
 
 
-def _tuning_runs(question: Question, seed: int) -> dict[str, tuple[tuple[Limit, Setting], RunSpec]]:
+def _tuning_runs(question: Question, seed: int) -> dict[str, tuple[tuple[TriedLimit, Tuning], RunSpec]]:
     """Run id -> limit and setting, and its spec."""
     found = {}
     for limit in question.limits:
@@ -137,7 +137,7 @@ def _oracles(question: Question, seed: int) -> list[RunSpec]:
     return repeated([oracle_of(question, usual(limit), judges=False) for limit in question.limits], 1, seed)
 
 
-def _tuned(rows: "pd.DataFrame", its: Mapping[str, Setting], budget: float) -> dict[str, _Tuned]:
+def _tuned(rows: "pd.DataFrame", its: Mapping[str, Tuning], budget: float) -> dict[str, _Tuned]:
     """Of each limiter the best setting within the budget, or its cheapest where none is."""
     kept = chosen(rows).merge(rows, on=SETTING)
     found: dict[str, _Tuned] = {}
@@ -152,9 +152,9 @@ def _judge(
     question: Question,
     request: RunRequest,
     wanted: Sequence[Condition],
-    budgets: Mapping[Limit, float],
-    tuned: Mapping[Limit, Mapping[str, _Tuned]],
-    terms: Terms,
+    budgets: Mapping[TriedLimit, float],
+    tuned: Mapping[TriedLimit, Mapping[str, _Tuned]],
+    terms: Bounds,
 ) -> Advice:
     count, seed = request.repetitions, request.seed
     points: dict[tuple[int, str], list[RunSpec]] = {}
@@ -186,14 +186,14 @@ def _judge(
     return Advice(question, budgets, base, tuple(zip(rest, turns, strict=True)), count, seed)
 
 
-def _outcome(tuned: _Tuned, spec: RunSpec, rows: "pd.DataFrame", terms: Terms) -> Outcome:
+def _outcome(tuned: _Tuned, spec: RunSpec, rows: "pd.DataFrame", terms: Bounds) -> JudgedLimiter:
     measures = {measure: tuple(rows[measure].astype(float)) for measure in MEASURES}
     too_late = t_interval(measures["p99_ms"]).mean > terms.wait_most_ms
     refused = "" if tuned.affordable else "sends too much"
-    return Outcome(tuned.setting, refused or ("waits too long" if too_late else ""), spec, measures)
+    return JudgedLimiter(tuned.setting, refused or ("waits too long" if too_late else ""), spec, measures)
 
 
-def _ranked(condition: Condition, share: float, outcomes: Sequence[Outcome], absent: Sequence[str]) -> Judged:
+def _ranked(condition: Condition, share: float, outcomes: Sequence[JudgedLimiter], absent: Sequence[str]) -> Judged:
     trials = [each.trial for each in outcomes if not each.refused]
     if not trials:
         raise SpecError("no limiter sends and waits so little", "allow more: --bytes, --wait")

@@ -11,7 +11,7 @@ from core.records import Options
 from core.units import MILLISECOND_NS, duration_text
 from harness.experiment import RunSpec
 from paper_figs.beyond.limiters import LIMITERS, oracle, point, works
-from ratebed.advising.question import HOME, Limit, Question
+from ratebed.advising.question import HOME, Question, TriedLimit
 
 NAMES = ("centralised", "static-split", "leases", "counter", "queue", "queue+F+L", "sliding-log")
 LEFT_OUT = "throttlers are not among them: they were made for one aggregate; the sliding log is no token bucket"
@@ -26,47 +26,47 @@ class Condition:
 
     factor: str
     value: str
-    limit: Limit
+    limit: TriedLimit
     varied: Options
     arrivals: str = ""
     period: str = ""  # of all who speak, instead of their own
 
 
 @dataclass(frozen=True)
-class Setting:
+class Tuning:
     """A limiter with what was tuned of it; ``options`` as ``point`` takes them."""
 
     name: str
     options: tuple[tuple[str, str], ...] = ()
 
 
-def settings(limit: Limit) -> list[Setting]:
+def settings(limit: TriedLimit) -> list[Tuning]:
     """All that is tried under a limit."""
     periods = [duration_text(span_ns) for span_ns in spoken(limit)]
     found = []
     for name in NAMES:
         if not LIMITERS[name].period:
-            found.append(Setting(name))
+            found.append(Tuning(name))
             continue
         for period in periods:
             knobs = _lent(limit) if name == "leases" else [()]
-            found += [Setting(name, (("period", period), *knob)) for knob in knobs]
+            found += [Tuning(name, (("period", period), *knob)) for knob in knobs]
     return found
 
 
-def spoken(limit: Limit) -> list[int]:
+def spoken(limit: TriedLimit) -> list[int]:
     """The protocols' periods, in whole ms, as ns, ascending."""
     spans = (limit.period_ns // often // MILLISECOND_NS * MILLISECOND_NS for often in SPOKEN)
     return sorted({max(LEAST_NS, span_ns) for span_ns in spans})
 
 
-def _lent(limit: Limit) -> list[tuple[tuple[str, str], ...]]:
+def _lent(limit: TriedLimit) -> list[tuple[tuple[str, str], ...]]:
     lease = duration_text(limit.period_ns // LEASE // MILLISECOND_NS * MILLISECOND_NS)
     windows = (duration_text(limit.period_ns // part // MILLISECOND_NS * MILLISECOND_NS) for part in WINDOWS)
     return [(("window", window), ("lease", lease)) for window in windows]
 
 
-def spec_of(question: Question, setting: Setting, condition: Condition, judges: bool) -> RunSpec | None:
+def spec_of(question: Question, setting: Tuning, condition: Condition, judges: bool) -> RunSpec | None:
     """A limiter under a condition; None where it cannot work so (``limiters.works``)."""
     load = question.load(condition.limit, judges, condition.arrivals)
     options: Options = {**dict(setting.options), **question.place, **condition.varied}
@@ -89,7 +89,7 @@ def with_table(spec: RunSpec, question: Question) -> RunSpec:
     return msgspec.structs.replace(spec, inputs=(*spec.inputs, table)) if table else spec
 
 
-def usual(limit: Limit) -> Condition:
+def usual(limit: TriedLimit) -> Condition:
     """Nothing varied."""
     return Condition("limit", limit.text, limit, {})
 

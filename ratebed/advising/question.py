@@ -31,7 +31,7 @@ HOME, ANYWHERE = "user", "random"  # placements: each user asks one node, or any
 
 
 @dataclass(frozen=True)
-class Asked:
+class LogAsked:
     """A log, and how it is to be read and run; empty text = found out."""
 
     path: str
@@ -62,7 +62,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Limit:
+class TriedLimit:
     """``count`` requests of a user in ``period_ns``, and the share of the part that an exact limiter rejects."""
 
     count: int
@@ -86,10 +86,10 @@ class Question:
     busiest period; ``notes``: what was done to the log; ``start_ns``, ``half_ns``: of the two halves.
     """
 
-    asked: Asked
+    asked: LogAsked
     nodes: int
     arrivals: str
-    limits: tuple[Limit, ...]
+    limits: tuple[TriedLimit, ...]
     typical: int
     requests: int
     users: int
@@ -99,7 +99,7 @@ class Question:
     notes: tuple[str, ...]
     thresholds: tuple[str, ...]  # of frequency analysis, a limit each
 
-    def load(self, limit: Limit, judges: bool, arrivals: str = "") -> Load:
+    def load(self, limit: TriedLimit, judges: bool, arrivals: str = "") -> Load:
         """The half of the log that tunes, or that judges, under a limit."""
         start_ns = self.start_ns + (self.half_ns if judges else 0)
         options = read_as(self.asked, arrivals or self.arrivals)
@@ -114,13 +114,13 @@ class Question:
         return {"table": self.asked.latency_table} if self.asked.latency_table else {}
 
 
-def read_as(asked: Asked, arrivals: str) -> Json:
+def read_as(asked: LogAsked, arrivals: str) -> Json:
     """How the workload reads the log: what was said of it, and no more."""
     said = {"columns": asked.columns, "pattern": asked.pattern, "skip_bad": asked.skip_bad}
     return {"path": asked.path, **{name: value for name, value in said.items() if value}, "placement": arrivals}
 
 
-def question_of(asked: Asked) -> Question:
+def question_of(asked: LogAsked) -> Question:
     """Read the log and settle what is run; SpecError for one that cannot be read, or is too short for the limit."""
     arrivals, nodes = _arrivals(asked)
     whole = _requests(read_as(asked, arrivals))
@@ -132,7 +132,7 @@ def question_of(asked: Asked) -> Question:
     part = _requests({**read_as(asked, arrivals), **window}).columns()
     typical = typical_count(part.at_ns, part.user, period_ns)
     counts = [per_period(asked.limit)[0]] if asked.limit else swept(typical)
-    limits = [Limit(count, period_ns, _rejected(part.at_ns, part.user, count, period_ns)) for count in counts]
+    limits = [TriedLimit(count, period_ns, _rejected(part.at_ns, part.user, count, period_ns)) for count in counts]
     limits.sort(key=lambda limit: (abs(limit.rejected_share - SHARE), limit.count))
     skipped = [f"skipped {count:,} lines: {reason}" for reason, count in whole.skipped.items()]
     return Question(
@@ -152,7 +152,7 @@ def _requests(options: Json) -> ServiceRequests:
     return made
 
 
-def _arrivals(asked: Asked) -> tuple[str, int]:
+def _arrivals(asked: LogAsked) -> tuple[str, int]:
     """Where requests come to, and how many nodes there are: as the log says, if it names several."""
     arrivals = asked.arrivals
     logged = 0
@@ -164,7 +164,7 @@ def _arrivals(asked: Asked) -> tuple[str, int]:
     return arrivals, asked.nodes or (logged if arrivals == AS_LOGGED else NODES)
 
 
-def _part(asked: Asked, at_ns: Int64) -> tuple[int, int, int]:
+def _part(asked: LogAsked, at_ns: Int64) -> tuple[int, int, int]:
     """Begin and length of the part that is run, and the limit's period, in ns."""
     whole_ns = int(at_ns[-1]) + 1
     start_ns, span_ns = _span("--start", asked.start), _span("--duration", asked.duration)

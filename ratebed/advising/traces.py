@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from analysis.advice import Answer, Ranking, Trial, Turn, rank, turn
+from analysis.advice import Candidate, Choice, Ranking, Turn, rank, turn
 from analysis.verdicts import t_interval
 from core.errors import SpecError
 from core.records import Json
@@ -29,7 +29,7 @@ from ratebed.advising.answer import run_all, stop_spark
 from ratebed.advising.page import section_of, table_of, written
 from ratebed.options import RunRequest
 from ratebed.rows import columns as in_columns
-from systems.api import Outcome
+from systems.api import Outcome as SearchOutcome
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,12 +121,12 @@ def _at_slo(slo: str, rows: "Mapping[str, pd.DataFrame]") -> _AtSlo:
     slo_ms = duration_ns(slo) / MILLISECOND_NS
     refused = {}
     for name, its in rows.items():
-        if (its.outcome != Outcome.PLACED.value).any():
-            refused[name] = str(its.outcome[its.outcome != Outcome.PLACED.value].iloc[0]).replace("_", " ")
+        if (its.outcome != SearchOutcome.PLACED.value).any():
+            refused[name] = str(its.outcome[its.outcome != SearchOutcome.PLACED.value].iloc[0]).replace("_", " ")
         elif not t_interval(list(its.p99_ms)).high <= SLO_MARGIN * slo_ms:
             refused[name] = "misses the SLO, or may"
     trials = [
-        Trial(name, tuple(its.broker_count.astype(float)), (tuple(its.violation_s), tuple(its.p99_ms)))
+        Candidate(name, tuple(its.broker_count.astype(float)), (tuple(its.violation_s), tuple(its.p99_ms)))
         for name, its in rows.items()
         if name not in refused
     ]
@@ -142,7 +142,7 @@ def headline(found: _AtSlo) -> str:
     if ranking.best:
         brokers = t_interval(list(found.rows[ranking.best].broker_count)).mean
         return f"{ranking.best}: it meets {found.slo} on {brokers:.3g} brokers, and nobody on fewer or as well."
-    if ranking.answer is Answer.TIE:
+    if ranking.answer is Choice.TIE:
         return f"The trace cannot decide at {found.slo}: {words.listed(ranking.names)} put all of it on one broker."
     return f"The trace cannot decide at {found.slo} between {words.listed(ranking.names)}."
 

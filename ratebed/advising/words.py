@@ -5,12 +5,12 @@ import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
 
-from analysis.advice import Answer, Relation, Turn
+from analysis.advice import Choice, Relation, Turn
 from analysis.verdicts import Interval
 from core.records import Json
 from core.units import SECOND_NS
 from harness.experiment import RunSpec
-from ratebed.advising.answer import MARGIN, MEASURES, Advice, Judged, Outcome
+from ratebed.advising.answer import MARGIN, MEASURES, Advice, Judged, JudgedLimiter
 from ratebed.advising.grid import LEFT_OUT
 from ratebed.advising.question import ANYWHERE, HOME, Question
 from ratebed.rows import columns
@@ -36,13 +36,13 @@ def headline(advice: Advice) -> str:
     limit, ranking = advice.base.condition.limit.text, advice.base.ranking
     if advice.question.requests // 2 < FEWEST:
         return f"The log cannot decide: {advice.question.requests // 2} requests are too few to judge by."
-    if ranking.answer is Answer.TIE:
+    if ranking.answer is Choice.TIE:
         exact = f"an exact limiter rejects {_percent(advice.base.rejected_share)} % of its requests"
         return f"The log cannot decide at {limit}: nobody is near the limit ({exact}), and all limiters do alike."
-    if ranking.answer is Answer.OPEN:
+    if ranking.answer is Choice.OPEN:
         lost = "the difference is lost in the intervals: more seeds may tell (--repetitions)"
         return f"The log cannot decide at {limit} between {listed(ranking.names)}: {lost}."
-    if ranking.answer is Answer.EQUAL_COST:
+    if ranking.answer is Choice.EQUAL_COST:
         return f"The log cannot decide at {limit} between {listed(ranking.names)}: they err, send and wait alike."
     best = advice.base.outcome(ranking.best)
     said = f"{ranking.best} at {limit}{_with(best)}: {_reason(advice.base, best)}"
@@ -50,7 +50,7 @@ def headline(advice: Advice) -> str:
     return said + (f" Who asks it waits up to {_number(wait)} ms (99th percentile)." if wait >= 1 else "")
 
 
-def _reason(judged: Judged, best: Outcome) -> str:
+def _reason(judged: Judged, best: JudgedLimiter) -> str:
     good = [each.name for each in judged.ranking.standings if each.relation in (Relation.LEADER, Relation.AS_GOOD)]
     others = [name for name in good if name != best.setting.name]
     if not others:
@@ -58,11 +58,11 @@ def _reason(judged: Judged, best: Outcome) -> str:
     return f"{listed(good)} err alike, within {_percent(MARGIN)} % of the requests, and of these it costs least."
 
 
-def _with(outcome: Outcome) -> str:
+def _with(outcome: JudgedLimiter) -> str:
     return f" with {_settings(outcome)}" if _settings(outcome) else ""
 
 
-def _settings(outcome: Outcome) -> str:
+def _settings(outcome: JudgedLimiter) -> str:
     """The limiter's options as a user sets them, but for the limit itself."""
     options = outcome.spec.system_options.items()
     return ", ".join(f"{name}={_plain(value)}" for name, value in options if name not in ("capacity", "rate"))
@@ -140,11 +140,11 @@ def order_of(judged: Judged) -> list[str]:
     return [each.setting.name for each in sorted(judged.outcomes, key=_order(judged))]
 
 
-def _order(judged: Judged) -> Callable[[Outcome], tuple[int, str]]:
+def _order(judged: Judged) -> Callable[[JudgedLimiter], tuple[int, str]]:
     """The best, the others as ranked, the rest."""
     place = {standing.name: number for number, standing in enumerate(judged.ranking.standings, 1)}
 
-    def key(outcome: Outcome) -> tuple[int, str]:
+    def key(outcome: JudgedLimiter) -> tuple[int, str]:
         name = outcome.setting.name
         return (0 if name == judged.ranking.best else place.get(name, len(place) + 1)), name
 
@@ -157,7 +157,7 @@ def turn_rows(advice: Advice) -> list[tuple[str, ...]]:
     for judged, its in advice.others:
         best = judged.ranking.best
         who = best or f"open: {listed(judged.ranking.names)}"
-        if judged.ranking.answer is Answer.TIE:
+        if judged.ranking.answer is Choice.TIE:
             who = "all alike"
         error = _error(judged, best) if best else ""
         usual = _error(judged, advice.base.ranking.best) if its.turns else ""

@@ -15,8 +15,8 @@ from core.units import MILLISECOND_NS, duration_ns
 from ratebed import options as o
 
 if TYPE_CHECKING:
-    from ratebed.advising.answer import Terms
-    from ratebed.advising.question import Asked
+    from ratebed.advising.answer import Bounds
+    from ratebed.advising.question import LogAsked
 
 DONE, UNDECIDED = 0, 3
 SEEDS = 5
@@ -103,9 +103,9 @@ def advise(
             asked_trace = TraceAsked(trace, slo, columns, instant_unit, speed, replicas)
             said, document, is_decided = advise_trace(asked_trace, request)
         else:
-            from ratebed.advising.question import Asked
+            from ratebed.advising.question import LogAsked
 
-            asked = Asked(
+            asked = LogAsked(
                 log, columns, pattern, skip_bad, limit, start, duration, nodes, cities, latency_table, arrivals
             )
             said, document, is_decided = _about_log(asked, request, _terms(bytes_most, wait))
@@ -113,8 +113,8 @@ def advise(
     return DONE if is_decided else UNDECIDED
 
 
-def _terms(bytes_most: float, wait: str) -> "Terms":
-    from ratebed.advising.answer import Terms
+def _terms(bytes_most: float, wait: str) -> "Bounds":
+    from ratebed.advising.answer import Bounds
 
     if not 0 <= bytes_most < inf:
         raise SpecError(f"--bytes {bytes_most:g}", "give 0 or more")
@@ -122,10 +122,10 @@ def _terms(bytes_most: float, wait: str) -> "Terms":
         wait_ms = duration_ns(wait) / MILLISECOND_NS if wait else inf
     except ValueError as error:
         raise SpecError(f"--wait {wait!r}: {error}", "give a span such as 50ms") from None
-    return Terms(bytes_most or None, wait_ms)
+    return Bounds(bytes_most or None, wait_ms)
 
 
-def _about_log(asked: "Asked", request: o.RunRequest, terms: "Terms") -> tuple[list[str], Json, bool]:
+def _about_log(asked: "LogAsked", request: o.RunRequest, terms: "Bounds") -> tuple[list[str], Json, bool]:
     from ratebed.advising import words
     from ratebed.advising.answer import advise as answered
     from ratebed.advising.answer import stop_spark

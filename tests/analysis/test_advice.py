@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.advice import Answer, Relation, Trial, rank, turn
+from analysis.advice import Candidate, Choice, Relation, rank, turn
 
 MARGIN = 0.01
 
@@ -14,7 +14,7 @@ def ranked(at_stake=1.0, **trials):
     made = []
     for name, values in trials.items():
         loss, *costs = values if isinstance(values, tuple) else (values, 0.0, 0.0)
-        made.append(Trial(name, series(loss), tuple(series(cost) for cost in costs)))
+        made.append(Candidate(name, series(loss), tuple(series(cost) for cost in costs)))
     return rank(made, MARGIN, at_stake)
 
 
@@ -34,12 +34,12 @@ def test_of_equals_the_cheapest_is_best_and_the_wait_comes_last():
 
 def test_equals_that_cost_the_same_are_not_decided():
     found = ranked(one=(0.0, 1.0, 2.0), other=(0.0, 1.0, 2.0), bad=(0.2, 0.0, 0.0))
-    assert found.answer is Answer.EQUAL_COST and set(found.names) == {"one", "other"} and not found.best
+    assert found.answer is Choice.EQUAL_COST and set(found.names) == {"one", "other"} and not found.best
 
 
 def test_nothing_at_stake_is_a_tie_whatever_it_costs():
     found = ranked(at_stake=0.001, one=(0.0, 100.0, 0.0), other=(0.0, 0.0, 0.0))
-    assert found.answer is Answer.TIE and not found.best and set(found.names) == {"one", "other"}
+    assert found.answer is Choice.TIE and not found.best and set(found.names) == {"one", "other"}
     # Where something is, who costs less is the better one of two that are as good.
     assert ranked(at_stake=0.5, one=(0.0, 100.0, 0.0), other=(0.0, 0.0, 0.0)).best == "other"
 
@@ -47,7 +47,7 @@ def test_nothing_at_stake_is_a_tie_whatever_it_costs():
 def test_what_is_lost_in_the_intervals_is_open():
     noisy = [0.0, 0.1, 0.0, 0.12, 0.01]
     found = ranked(steady=0.02, noisy=noisy)
-    assert found.answer is Answer.OPEN and set(found.names) == {"steady", "noisy"}
+    assert found.answer is Choice.OPEN and set(found.names) == {"steady", "noisy"}
 
 
 def test_paired_differences_count_and_not_the_spread_of_each():
@@ -63,14 +63,14 @@ def test_paired_differences_count_and_not_the_spread_of_each():
 def test_identical_systems_never_differ(losses, costs, at_stake):
     count = min(len(losses), len(costs))
     twin = tuple(losses[:count]), (tuple(costs[:count]),)
-    found = rank([Trial("a", *twin), Trial("b", *twin)], MARGIN, at_stake)
+    found = rank([Candidate("a", *twin), Candidate("b", *twin)], MARGIN, at_stake)
     assert not found.best and {each.relation for each in found.standings} == {Relation.LEADER, Relation.AS_GOOD}
     assert all(each.more.mean == 0 for each in found.standings)
 
 
 @given(st.permutations(["a", "b", "c", "d"]), st.lists(st.floats(0, 1), min_size=12, max_size=12))
 def test_the_order_of_systems_does_not_matter(order, numbers):
-    trials = {name: Trial(name, tuple(numbers[3 * n : 3 * n + 3])) for n, name in enumerate("abcd")}
+    trials = {name: Candidate(name, tuple(numbers[3 * n : 3 * n + 3])) for n, name in enumerate("abcd")}
     assert rank([trials[name] for name in order], MARGIN) == rank([trials[name] for name in "abcd"], MARGIN)
 
 

@@ -10,9 +10,8 @@ from datetime import UTC, datetime
 import pytest
 
 from ratebed.advising.answer import advise
-from ratebed.advising.question import Asked, question_of
+from ratebed.advising.question import LogAsked, question_of
 from ratebed.options import make_request
-from tests.live import needs
 from tests.ratebed.advising.first_principles import LOGS, NOBODY, derived, nobody_near
 
 BEGIN_S = 1_700_000_000
@@ -107,7 +106,7 @@ def answered(folder, log, seed):
     """The answer at the log's own limit, without what turns it."""
     path = log.write(folder / "log.csv")
     request = make_request([], False, "quick", seed, 1, folder / "out", [], repetitions=5, is_quiet=True)
-    return advise(question_of(Asked(str(path), limit=log.limit)), request, with_turns=False)
+    return advise(question_of(LogAsked(str(path), limit=log.limit)), request, with_turns=False)
 
 
 @pytest.mark.long
@@ -124,30 +123,3 @@ def test_where_nobody_is_near_a_limit_nothing_is_decided(tmp_path, seed):
     log = nobody_near(seed)
     assert derived(log, seed) == NOBODY
     assert not answered(tmp_path, log, seed).base.ranking.best
-
-
-LIVE_MARGIN = 0.02  # of the requests, set before any live run: what clocks and a busy machine may add
-
-
-@pytest.mark.live
-@pytest.mark.long
-@needs("root", "mininet")
-def test_a_prediction_holds_on_real_links(tmp_path):
-    """The winner of bursts, on real sockets between network namespaces: its errors are those that were predicted."""
-    from harness.code_version import id_of
-    from harness.experiment import repeated
-    from ratebed.advising.answer import MEASURES, measured_of, run_all
-    from ratebed.advising.grid import oracle_of, usual
-
-    advice = answered(tmp_path, LOGS["bursts"](1), 1)
-    best = advice.base.outcome(advice.base.ranking.best)
-    request = make_request([], False, "quick", 1, 1, tmp_path / "out", [], repetitions=2, testbed="mininet")
-    specs = repeated([best.spec], 2, 1)
-    run_all(specs, request, "live")
-    from ratebed.pipeline import adapted
-
-    live = [id_of(adapted(spec, request)) for spec in specs]
-    oracles = repeated([oracle_of(advice.question, usual(advice.question.limits[0]), judges=True)], 2, 1)
-    rows = measured_of([*live, *map(id_of, oracles)], request).set_index("run_id").loc[live]
-    for measure in MEASURES[:2]:
-        assert abs(rows[measure].mean() - best.interval(measure).mean) <= LIVE_MARGIN

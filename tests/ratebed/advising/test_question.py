@@ -9,7 +9,7 @@ from core.errors import SpecError
 from core.units import SECOND_NS
 from harness.run import check_all
 from ratebed.advising.grid import conditions, oracle_of, settings, spec_of, usual
-from ratebed.advising.question import Asked, busiest, question_of, swept, typical_count
+from ratebed.advising.question import LogAsked, busiest, question_of, swept, typical_count
 
 
 def csv(folder, rows, node=False):
@@ -38,18 +38,18 @@ def test_the_typical_count_by_its_definition(rows, period_s):
 def test_limits_are_swept_around_it(tmp_path):
     assert swept(10) == [5, 10, 20] and swept(1) == [1, 2]
     # Each of four users asks once a second: ten times in ten seconds, of which there are enough.
-    found = question_of(Asked(csv(tmp_path, steady(400, 4))))
+    found = question_of(LogAsked(csv(tmp_path, steady(400, 4))))
     assert found.typical == 10 and {limit.text for limit in found.limits} == {"5/10s", "10/10s", "20/10s"}
     assert found.limits[0].count == 10 or abs(found.limits[0].rejected_share - 0.05) <= min(
         abs(limit.rejected_share - 0.05) for limit in found.limits
     )
-    assert question_of(Asked(csv(tmp_path, steady(400, 4)), limit="7/5s")).limits[0].text == "7/5s"
+    assert question_of(LogAsked(csv(tmp_path, steady(400, 4)), limit="7/5s")).limits[0].text == "7/5s"
 
 
 def test_the_halves_are_of_the_busiest_part(tmp_path):
     quiet = [(1_700_000_000 + at, "q") for at in range(0, 5_000, 10)]
     busy = [(1_700_002_000 + at / 10, "b") for at in range(1_000)]
-    found = question_of(Asked(csv(tmp_path, [*quiet, *busy]), limit="20/2s"))
+    found = question_of(LogAsked(csv(tmp_path, [*quiet, *busy]), limit="20/2s"))
     assert found.start_ns // SECOND_NS in range(1_990, 2_021) and 2 * found.half_ns == 80 * SECOND_NS
     assert any("sorted by their stamps" in note for note in found.notes)
     tuning, judging = (found.load(found.limits[0], judges).options for judges in (False, True))
@@ -59,15 +59,15 @@ def test_the_halves_are_of_the_busiest_part(tmp_path):
 
 def test_nodes_as_the_log_names_them(tmp_path):
     rows = [(*row, f"edge{number % 3}") for number, row in enumerate(steady(400, 4))]
-    found = question_of(Asked(csv(tmp_path, rows, node=True)))
+    found = question_of(LogAsked(csv(tmp_path, rows, node=True)))
     assert (found.nodes, found.arrivals) == (3, "node")
-    assert question_of(Asked(csv(tmp_path, steady(400, 4)))).arrivals == "random"
+    assert question_of(LogAsked(csv(tmp_path, steady(400, 4)))).arrivals == "random"
 
 
 def test_every_point_can_be_run(tmp_path):
     table = tmp_path / "rtt.csv"
     table.write_text(",Paris,Rome,Oslo\nParis,,21,30\nRome,21,,\nOslo,30,55,\n")
-    asked = Asked(csv(tmp_path, steady(400, 4)), nodes=3, latency_table=str(table))
+    asked = LogAsked(csv(tmp_path, steady(400, 4)), nodes=3, latency_table=str(table))
     assert asked.places == "Paris,Rome,Oslo" or set(asked.places.split(",")) == {"Paris", "Rome", "Oslo"}
     found = question_of(asked)
     usually = usual(found.limits[0])
@@ -90,4 +90,4 @@ def test_what_cannot_be_asked(tmp_path):
         ({"nodes": 1}, "--nodes"),
     ):
         with pytest.raises(SpecError, match=what):
-            question_of(Asked(path, **asked))
+            question_of(LogAsked(path, **asked))
