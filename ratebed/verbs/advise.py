@@ -54,6 +54,7 @@ Bytes = Annotated[
     float, typer.Option("--bytes", help="that limiters may send a request; 0 = what the one needs that needs most")
 ]
 Wait = Annotated[str, typer.Option("--wait", help="that a decision may take (99th percentile), as in 50ms")]
+Brief = Annotated[bool, typer.Option("--brief", help="the ranking alone, not where it turns")]
 Repetitions = Annotated[int, typer.Option("--repetitions", help="seeds that judge, at least 2")]
 
 
@@ -76,6 +77,7 @@ def advise(
     arrivals: Arrivals = "",
     bytes_most: Bytes = 0.0,
     wait: Wait = "",
+    brief: Brief = False,
     repetitions: Repetitions = SEEDS,
     seed: o.Seed = o.SEED,
     jobs: o.Jobs = 0,
@@ -108,7 +110,7 @@ def advise(
             asked = LogAsked(
                 log, columns, pattern, skip_bad, limit, start, duration, nodes, cities, latency_table, arrivals
             )
-            said, document, is_decided = _about_log(asked, request, _terms(bytes_most, wait))
+            said, document, is_decided = _about_log(asked, request, _terms(bytes_most, wait), not brief)
     print(json.dumps(document, indent=2) if as_json else "\n".join(said))
     return DONE if is_decided else UNDECIDED
 
@@ -125,7 +127,9 @@ def _terms(bytes_most: float, wait: str) -> "Bounds":
     return Bounds(bytes_most or None, wait_ms)
 
 
-def _about_log(asked: "LogAsked", request: o.RunRequest, terms: "Bounds") -> tuple[list[str], Json, bool]:
+def _about_log(
+    asked: "LogAsked", request: o.RunRequest, terms: "Bounds", with_turns: bool
+) -> tuple[list[str], Json, bool]:
     from ratebed.advising import words
     from ratebed.advising.answer import advise as answered
     from ratebed.advising.answer import stop_spark
@@ -134,7 +138,7 @@ def _about_log(asked: "LogAsked", request: o.RunRequest, terms: "Bounds") -> tup
 
     question = question_of(asked)
     try:
-        advice = answered(question, request, terms)
+        advice = answered(question, request, terms, with_turns)
     finally:
         stop_spark(request)
     out = str(request.out)
