@@ -3,7 +3,10 @@
 Who loses least is the *leader*.  Every other one is compared with it by differences paired by repetition, with the
 simultaneous 95 % t-intervals of so many comparisons (Bonferroni): it is *as good* where the difference is surely within
 a margin that nobody would act on, *worse* where it is surely above 0 and not as good, *open* otherwise.  Of those that
-are as good as the leader who costs least is *best*; where one is open, or nobody is worse, the traffic does not decide.
+are as good as the leader who costs least is *best*.
+
+The traffic does not decide where one is open that may be better, by more than the margin, or cheaper than the best; nor
+where nobody is worse and nothing was at stake: an exact system would hardly have done anything.
 """
 
 from collections.abc import Mapping, Sequence
@@ -90,11 +93,17 @@ def rank(trials: Sequence[Candidate], margin: float, at_stake: float = inf) -> R
         relation: [standing.name for standing in standings if standing.relation is relation] for relation in Relation
     }
     good = [leader.name, *by[Relation.AS_GOOD]]
-    if by[Relation.OPEN]:
-        return Ranking(standings, Choice.OPEN, (*good, *by[Relation.OPEN]))
     if not by[Relation.WORSE] and at_stake <= margin and len(order) > 1:
-        return Ranking(standings, Choice.TIE, tuple(good))
+        return Ranking(standings, Choice.TIE, tuple(each.name for each in standings))
     cheapest = _cheapest([of[name] for name in good])
+    rivals = [
+        each.name
+        for each in standings
+        if each.relation is Relation.OPEN
+        and (each.more.low < -margin or not _costs_more(of[each.name], of[cheapest[0]], family))
+    ]
+    if rivals:
+        return Ranking(standings, Choice.OPEN, (*good, *rivals))
     return Ranking(standings, Choice.DECIDED if len(cheapest) == 1 else Choice.EQUAL_COST, tuple(cheapest))
 
 
@@ -119,6 +128,11 @@ def _cheapest(trials: Sequence[Candidate]) -> list[str]:
         family = max(1, len(left) - 1)
         left = [trial for trial in left if not _surely_more(trial.costs[number], least.costs[number], family)]
     return [trial.name for trial in left]
+
+
+def _costs_more(trial: Candidate, other: Candidate, family: int) -> bool:
+    """Surely, by the first cost: whether it is as good or not, it is not the one to take."""
+    return bool(trial.costs) and _surely_more(trial.costs[0], other.costs[0], family)
 
 
 def _surely_more(values: Sequence[float], least: Sequence[float], family: int) -> bool:

@@ -38,7 +38,7 @@ def headline(advice: Advice) -> str:
         return f"The log cannot decide: {advice.question.requests // 2} requests are too few to judge by."
     if ranking.answer is Choice.TIE:
         exact = f"an exact limiter rejects {_percent(advice.base.rejected_share)} % of its requests"
-        return f"The log cannot decide at {limit}: nobody is near the limit ({exact}), and all limiters do alike."
+        return f"The log cannot decide at {limit}: nobody is near the limit ({exact}), and no limiter is surely worse."
     if ranking.answer is Choice.OPEN:
         lost = "the difference is lost in the intervals: more seeds may tell (--repetitions)"
         return f"The log cannot decide at {limit} between {listed(ranking.names)}: {lost}."
@@ -83,11 +83,12 @@ def listed(names: Sequence[str]) -> str:
 def about(advice: Advice) -> list[str]:
     """What was looked at, and how it is judged."""
     asked = advice.question
+    cities = [name.strip() for name in asked.asked.places.split(",")][: asked.nodes]
     part = "all" if asked.requests == asked.log_requests else f"{asked.requests:,} (the busiest)"
     said = [
         f"{part} of {asked.log_requests:,} requests of {asked.users:,} users in {2 * asked.half_ns / SECOND_NS:g} s "
         "run: the first half tunes, the second judges",
-        f"{asked.nodes} nodes in {asked.asked.places}; {_COMES[asked.arrivals]}",
+        f"{asked.nodes} nodes in {', '.join(cities)}; {_COMES[asked.arrivals]}",
         *asked.notes,
         _limits(asked),
         objective(advice),

@@ -50,6 +50,12 @@ def test_what_is_lost_in_the_intervals_is_open():
     assert found.answer is Choice.OPEN and set(found.names) == {"steady", "noisy"}
 
 
+def test_what_is_open_and_costs_more_does_not_matter():
+    noisy = [0.02, 0.1, 0.03, 0.12, 0.05]
+    assert ranked(good=(0.0, 1.0, 0.0), noisy=(noisy, 2.0, 0.0), bad=(0.5, 0.0, 0.0)).best == "good"
+    assert ranked(good=(0.0, 2.0, 0.0), noisy=(noisy, 1.0, 0.0), bad=(0.5, 0.0, 0.0)).answer is Choice.OPEN
+
+
 def test_paired_differences_count_and_not_the_spread_of_each():
     days = [0.1, 0.5, 0.9, 0.2, 0.7]
     assert ranked(good=days, bad=[day + 0.05 for day in days]).best == "good"

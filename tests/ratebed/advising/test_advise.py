@@ -75,9 +75,7 @@ def test_from_a_log_to_an_answer(tmp_path):
     assert {"centralised", "static-split", "counter"} <= {each["name"] for each in ranked}
     page = (out / "report" / "advise.html").read_text()
     assert found["answer"].replace("&", "&amp;") in page and "<svg" in page and "http" not in page.split("<svg")[0]
-    # A second call, and the command that it gives, answer from finished runs.
-    again = ratebed(*words, "--out", str(out))
-    assert again.stdout.count(" 0 to do") == 2 and found["answer"] in again.stdout
+    # The command that it gives answers from finished runs.
     plan = ratebed("plan", *shlex.split(found["command"])[2:])
     assert plan.returncode == 0 and "0 of" in plan.stdout, plan.stdout + plan.stderr
 
