@@ -29,9 +29,7 @@ def test_lines_out_of_order_are_sorted(tmp_path):
         schedule("service-log", path=jsonl(tmp_path, rows, name)) for name, rows in (("a", ROWS), ("b", mixed))
     )
     assert (
-        columns(found)
-        == columns(ordered)
-        == [(round((at - 1_700_000_000) * SECOND_NS), user) for at, user, _ in ROWS]
+        columns(found) == columns(ordered) == [(round((at - 1_700_000_000) * SECOND_NS), user) for at, user, _ in ROWS]
     )
     assert "sorted by their stamps" in found.log.notes[0] and not ordered.log.notes
 
