@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from ratebed.declared import FigureCommand
+from ratebed.verbs import advise as advise_
 from ratebed.verbs import audit as audit_
 from ratebed.verbs import (
     calibrate,
@@ -71,6 +72,7 @@ app.command("diff")(diff.diff)
 app.command("show")(show.show)
 app.command("soak")(soak.soak)
 app.command("verify")(verify_.verify)
+app.command("advise")(advise_.advise)
 app.command("audit")(audit_.audit)
 app.command("threshold")(threshold_.threshold)
 app.command("calibrate")(calibrate.calibrate)

@@ -16,6 +16,7 @@ WORKLOADS = {
     "requests": "workloads.requests:WORKLOAD",
     "data-set": "workloads.data_set:WORKLOAD",
     "request-log": "workloads.request_log:WORKLOAD",
+    "service-log": "workloads.service_requests:WORKLOAD",
     "load-curve": "workloads.load_curve:WORKLOAD",
     "instants": "workloads.instants:WORKLOAD",
     "probes": "workloads.probes:WORKLOAD",

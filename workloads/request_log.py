@@ -8,6 +8,7 @@ of the file, so that the order of requests stays that of the log.
 
 import math
 from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -75,26 +76,64 @@ class RequestLog(PlacedRequests):
         rows = read_log(config.path, config.form(), config.skip_bad)
         self.config, self.skipped = config, rows.skipped
         self.was_spread = config.spread and bool((rows.at_ns % SECOND_NS == 0).all())
-        at_ns = rows.at_ns - rows.at_ns[0]
-        end_ns = int(at_ns[-1]) + 1
-        if self.was_spread:
-            at_ns, end_ns = _spread(at_ns, rows, seed), end_ns - 1 + SECOND_NS
-        start_ns = span_of("start", config.start)
-        if config.duration:
-            end_ns = start_ns + span_of("duration", config.duration)
-        low, high = np.searchsorted(at_ns, [start_ns, end_ns])
-        if low >= high:
-            last = f"the log's requests end {int(at_ns[-1]) / SECOND_NS:g} s after its first"
-            raise SpecError(f"{config.path}: no requests from {config.start} on ({last})", "change start or duration")
-        at_ns = at_ns[low:high] - start_ns
-        span_ns = end_ns - start_ns
-        if config.speed != 1:
-            at_ns, span_ns = np.floor(at_ns / config.speed).astype(np.int64), math.ceil(span_ns / config.speed)
-        present, user = np.unique(rows.user[low:high], return_inverse=True)
+        part = part_of(rows, config, self.was_spread, seed)
+        costs = _tokens(None if rows.cost is None else rows.cost[part.low : part.high], len(part.at_ns), config)
+        super().__init__(part.columns(rows, costs), part.span_ns, config.placement, seed)
+
+
+class Parted(Protocol):
+    """Options that say which part of a log is wanted, as ``RequestLogConfig`` has them."""
+
+    @property
+    def path(self) -> str:
+        """The file."""
+
+    @property
+    def start(self) -> str:
+        """How much of it is left out, in the log's time."""
+
+    @property
+    def duration(self) -> str:
+        """How long the part is; empty = to the end."""
+
+    @property
+    def speed(self) -> float:
+        """Time compression."""
+
+
+class Part(NamedTuple):
+    """Rows ``low`` to ``high`` of a log, their instants from 0 on, and how long that is."""
+
+    low: int
+    high: int
+    at_ns: Int64
+    span_ns: int
+
+    def columns(self, rows: LogRows, cost: Int32) -> Columns:
+        """The part as a workload has it; of the users those who are in it."""
+        present, user = np.unique(rows.user[self.low : self.high], return_inverse=True)
         names = tuple(rows.names[number] for number in present.tolist())
-        costs = _tokens(None if rows.cost is None else rows.cost[low:high], high - low, config)
-        columns = Columns(at_ns, user.astype(np.int32), costs, names)
-        super().__init__(columns, max(span_ns, int(at_ns[-1]) + 1), config.placement, seed)
+        return Columns(self.at_ns, user.astype(np.int32), cost, names)
+
+
+def part_of(rows: LogRows, config: Parted, is_spread: bool, seed: int) -> Part:
+    """The part of a log from ``start`` on, ``duration`` long, ``speed`` times as fast; SpecError for an empty one."""
+    at_ns = rows.at_ns - rows.at_ns[0]
+    end_ns = int(at_ns[-1]) + 1
+    if is_spread:
+        at_ns, end_ns = _spread(at_ns, rows, seed), end_ns - 1 + SECOND_NS
+    start_ns = span_of("start", config.start)
+    if config.duration:
+        end_ns = start_ns + span_of("duration", config.duration)
+    low, high = np.searchsorted(at_ns, [start_ns, end_ns])
+    if low >= high:
+        last = f"the log's requests end {int(at_ns[-1]) / SECOND_NS:g} s after its first"
+        raise SpecError(f"{config.path}: no requests from {config.start} on ({last})", "change start or duration")
+    at_ns = at_ns[low:high] - start_ns
+    span_ns = end_ns - start_ns
+    if config.speed != 1:
+        at_ns, span_ns = np.floor(at_ns / config.speed).astype(np.int64), math.ceil(span_ns / config.speed)
+    return Part(int(low), int(high), at_ns, max(span_ns, int(at_ns[-1]) + 1))
 
 
 def _spread(at_ns: Int64, rows: LogRows, seed: int) -> Int64:

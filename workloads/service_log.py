@@ -177,6 +177,16 @@ def _requests(
         yield at_ns, user, node, verdict not in rejected
 
 
+def finds_itself(path: str) -> bool:
+    """Whether time and user are found in a file without a word on its columns."""
+    with reading(path, "give a readable log file"):
+        try:
+            first = next(_rows(path), None)
+            return first is not None and bool(_columns(path, first[1], LogQuery({}, verdicts=False)))
+        except SpecError:
+            return False
+
+
 def _pattern(text: str) -> re.Pattern[str]:
     try:
         return re.compile(text)

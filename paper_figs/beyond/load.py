@@ -11,12 +11,14 @@ ask some cities more often than others.
 """
 
 import hashlib
+import re
 from functools import lru_cache
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from core.errors import SpecError
+from core.reading import reading
 from core.records import Json, Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns, rational
 from harness.experiment import Option
@@ -25,18 +27,20 @@ from systems.parts.limit import limit_of
 if TYPE_CHECKING:
     from workloads.placement import Columns
     from workloads.request_log import RequestLog
+    from workloads.service_requests import ServiceRequests
 
 LIMITS = {(30, "1.2"): 12, (160, "6.4"): 4, (800, "32"): 1}  # capacity and rate: users; c/r is 25 s in all
 USERS = 12  # at a limit that is given
 REFILLS = 4  # r T / c, of a load of length T
 LOWEST, HIGHEST, ONLY = 0.8, 2.0, 1.4  # offered by users, in units of r: from, to; and by a single one
 SEED = 1  # of the placement within seconds, when a limit and a threshold are derived; that hardly matters
+REQUESTS, SERVICE = "request-log", "service-log"  # workloads
 BUSIEST, WHOLE, AUTO = "busiest", "all", "auto"
 THRESHOLD = "2400ms"  # thesis, Table 4.3: where none can be derived
 
 OPTIONS = (
-    Option("log", "request log: user, instant[, cost]; default: a synthetic one"),
-    Option("columns", "log: user=NAME,instant=NAME[,cost=NAME], by header name or 0-based number", ""),
+    Option("log", "request log: user, instant[, cost], or a service's own log; default: a synthetic one"),
+    Option("columns", "log: user=NAME,instant=NAME[,cost=NAME], by name or 0-based number; or user=NAME,time=NAME", ""),
     Option("limit", "auto (a log's: 5 % rejected), or capacity,rate as in 20,0.02 (tokens, tokens a second)", AUTO),
     Option("skip-bad", "log: pass over lines that are no requests, and count them", False, bool),
     Option("start", "log: what comes before is left out, as in 6h; or busiest", BUSIEST),
@@ -120,25 +124,50 @@ def _from_log(
 
     columns, skip_bad, start, duration, speed = choice
     options: Json = {"path": path, "columns": columns, "skip_bad": skip_bad}
-    start, duration = _window(_read(options), start, duration)
+    workload = _workload_of(path, columns)
+    start, duration = _window(_read(workload, options), start, duration)
     options |= {"start": start, "duration": duration, "speed": speed}
-    part = _read(options)
+    part = _read(workload, options)
     options["spread"] = part.was_spread  # as a factor, so that the figure can say it
     requests = part.columns()
     capacity, rate = limit or auto_limit(requests.at_ns, requests.user, requests.cost)[:2]
-    threshold, span_s = _threshold(requests, capacity, rate, nodes), float(ceil(requests.at_ns[-1] / SECOND_NS))
-    return Load("request-log", options, (path,), capacity, rate, threshold, span_s)
+    threshold, span_s = threshold_of(requests, capacity, rate, nodes), float(ceil(requests.at_ns[-1] / SECOND_NS))
+    return Load(workload, options, (path,), capacity, rate, threshold, span_s)
 
 
-def _read(options: Options) -> "RequestLog":
+def _workload_of(path: str, columns: str) -> str:
+    """Who reads a log: ``request-log`` those with an instant, a cost, columns by number, or known to it.
+
+    Others that find themselves, or have a column ``time``, are read as a service's log.
+    """
+    from workloads.log_reader import KNOWN, text_lines
+    from workloads.service_log import TIME, finds_itself
+    from workloads.text_columns import open_bytes
+
+    if columns:
+        return SERVICE if f"{TIME}=" in columns.replace(" ", "") else REQUESTS
+    with reading(path, "give a readable file"), open_bytes(path) as raw:
+        if raw.read(4) == b"PAR1":
+            return SERVICE
+    with reading(path, "give a readable file"), open_bytes(path) as raw:
+        _, line = next(text_lines(raw), (0, ""))
+    plain = {"user", "instant"} <= {name.strip() for name in re.split(r"[,;\t]", line)}
+    return REQUESTS if plain or any(known.matches(line) for known in KNOWN) or not finds_itself(path) else SERVICE
+
+
+def _read(workload: str, options: Options) -> "RequestLog | ServiceRequests":
     from workloads import load
 
-    workload = load("request-log")
-    log: RequestLog = workload.make(workload.configure(options), SEED)
+    made = load(workload)
+    try:
+        log: RequestLog | ServiceRequests = made.make(made.configure(options), SEED)
+    except SpecError as error:
+        fix = error.fix if "columns=" not in error.fix else "say --columns user=NAME,instant=NAME, or time=NAME"
+        raise SpecError(error.what, fix) from None
     return log
 
 
-def _window(log: "RequestLog", start: str, duration: str) -> tuple[str, str]:
+def _window(log: "RequestLog | ServiceRequests", start: str, duration: str) -> tuple[str, str]:
     """Start and duration as the workload has them; ``busiest``: the start, in whole seconds, with most requests."""
     import numpy as np
 
@@ -157,7 +186,7 @@ def _window(log: "RequestLog", start: str, duration: str) -> tuple[str, str]:
     return f"{busiest}s", ("" if span_ns >= int(at_ns[-1]) + 1 else duration)
 
 
-def _threshold(columns: "Columns", capacity: int, rate: str, nodes: int) -> str:
+def threshold_of(columns: "Columns", capacity: int, rate: str, nodes: int) -> str:
     """The threshold of frequency analysis (thesis 4.3.3); the thesis' own where the load has no such users."""
     from systems.parts.frequency_threshold import frequency_threshold
 

@@ -130,3 +130,19 @@ def test_the_real_log_has_a_limit_of_its_own() -> None:
     assert found.options["spread"] is True and len(columns.at_ns) > 800
     rejected = 1 - centrally_admitted(*columns[:3], found.capacity, found.rate).mean()
     assert np.isclose(rejected, 0.05, atol=0.01)
+
+
+def test_services_logs_are_read_as_they_are(tmp_path: Path) -> None:
+    access = "".join(f'10.0.0.{at % 3} - - [10/Oct/2023:13:{at // 60:02d}:{at % 60:02d} +0000] "GET / HTTP/1.1" 200 5\n'
+                     for at in range(300))  # fmt: skip
+    iso = "time,client\n" + "".join(f"2023-10-10T13:{at // 60:02d}:{at % 60:02d}Z,k{at % 3}\n" for at in range(300))
+    for text, columns in ((access, ""), (iso, ""), (iso.replace("time", "when"), "time=when,user=client")):
+        found = load_of(options(log=written(tmp_path, text), columns=columns, limit="5,0.1"), 4)
+        assert found.workload == "service-log" and len(columns_of(found).at_ns) == 300
+    plain = HEADER + "a,1\na,2\n"
+    assert load_of(options(log=written(tmp_path, plain), limit="5,0.1"), 4).workload == "request-log"
+
+
+def test_columns_are_named_as_the_command_line_has_them(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="--columns user=NAME"):
+        load_of(options(log=written(tmp_path, "who,when\na,1\nb,2\n")), 4)

@@ -1,0 +1,1 @@
+"""Advice: which system, with which settings, for a log or a trace."""

@@ -1,0 +1,234 @@
+"""Advice for a trace: which distributor meets the objective on the fewest brokers.
+
+The points are those of the figure ``srtm-trace``: LB, Conc, Max-Min and SRTM search on the trace, and what they found
+is judged on the minute after their search.  Who does not place all, or whose 99th percentile is not surely within
+1.05 x SLO, is not ranked.  Of the others the fewest brokers win; within half a broker, the shortest violation of the
+SLO during the search, then the lowest percentile.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from analysis.advice import Candidate, Choice, Ranking, Turn, rank, turn
+from analysis.verdicts import t_interval
+from core.errors import SpecError
+from core.records import Json
+from core.units import MILLISECOND_NS, duration_ns, duration_text
+from harness.code_version import id_of
+from harness.experiment import SCALES, RunSpec, repeated
+from paper_figs import load_figure
+from paper_figs.srtm.p99 import SLO_MARGIN, per_run
+from paper_figs.srtm.trace import SYSTEMS, looks_like
+from ratebed.advising import words
+from ratebed.advising.answer import run_all, stop_spark
+from ratebed.advising.page import section_of, table_of, written
+from ratebed.options import RunRequest
+from ratebed.rows import columns as in_columns
+from systems.api import Outcome as SearchOutcome
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+ULB = "ulb-wsn"
+MARGIN_BROKERS = 0.5  # ours
+FACTORS = (0.5, 2.0)  # of the SLO, beside itself
+OBJECTIVE = (
+    f"objective: the fewest brokers of those whose 99th percentile, judged on the minute after the search, is within "
+    f"{SLO_MARGIN:g} x SLO; within half a broker the shortest violation during the search, then the lowest percentile"
+)
+HEAD = ("distributor", "brokers", "p99, ms", "above the SLO while searching, s", "rounds", "")
+TURN_HEAD = ("factor", "value", "best", "")
+_SHOWN = ("broker_count", "p99_ms", "violation_s", "round_count")
+
+
+@dataclass(frozen=True)
+class TraceAsked:
+    """A trace and its SLO; ``speed`` and ``replicas``: 0 = as the figure for sensors of ULB, else 1."""
+
+    path: str
+    slo: str
+    columns: str = ""
+    instant_unit: str = "s"
+    speed: float = 0.0
+    replicas: int = 0
+
+    def __post_init__(self) -> None:
+        try:
+            if duration_ns(self.slo) < 1:
+                raise ValueError("not above 0")
+        except ValueError as error:
+            raise SpecError(f"--slo {self.slo!r}: {error}", "give a span such as 5ms") from None
+        if self.speed < 0 or self.replicas < 0:
+            raise SpecError(f"--speed {self.speed:g}, --replicas {self.replicas}", "give numbers above 0")
+
+
+@dataclass(frozen=True)
+class _AtSlo:
+    """What all did under one SLO."""
+
+    slo: str
+    rows: "Mapping[str, pd.DataFrame]"  # system -> a row a repetition
+    refused: Mapping[str, str]  # who is not ranked, and why
+    ranking: Ranking | None
+
+
+def advise_trace(asked: TraceAsked, request: RunRequest) -> tuple[list[str], Json, bool]:
+    """Lines, the document, and whether it is decided."""
+    points = points_of(asked)
+    slo_ns = duration_ns(asked.slo)
+    slos = [asked.slo, *(duration_text(round(slo_ns * factor)) for factor in FACTORS)]
+    specs = {
+        (slo, point.system): repeated([msgspec.structs.replace(point, slo=slo)], request.repetitions, request.seed)
+        for slo in slos
+        for point in points
+    }
+    run_all([spec for each in specs.values() for spec in each], request, "judging")
+    try:
+        measured = _measured([spec for each in specs.values() for spec in each], request)
+    finally:
+        stop_spark(request)
+    found = [_at_slo(slo, {name: measured.loc[[id_of(spec) for spec in specs[slo, name]]] for name in SYSTEMS})
+             for slo in slos]  # fmt: skip
+    return _said(asked, request, found, specs)
+
+
+def points_of(asked: TraceAsked) -> list[RunSpec]:
+    """The figure's points on this trace."""
+    experiment = load_figure("srtm-trace").experiment
+    options: dict[str, object] = {option.name: option.default for option in experiment.options}
+    path = str(Path(asked.path).absolute())
+    usual = looks_like(path) == ULB
+    options |= {"trace": path, "columns": asked.columns, "instant-unit": asked.instant_unit}
+    options["speed"] = asked.speed or (options["speed"] if usual else 1.0)
+    options["replicas"] = asked.replicas or (options["replicas"] if usual else 1)
+    return experiment.points(SCALES["quick"], options)
+
+
+def _measured(specs: list[RunSpec], request: RunRequest) -> "pd.DataFrame":
+    from analysis.spark import java_answers, load, session
+
+    folders = [request.out / "runs" / run_id for run_id in dict.fromkeys(map(id_of, specs))]
+    with TemporaryDirectory(dir=request.out) as scratch, java_answers():
+        return per_run(load(session(request.master), folders, Path(scratch).resolve()), {}).set_index("run_id")
+
+
+def _at_slo(slo: str, rows: "Mapping[str, pd.DataFrame]") -> _AtSlo:
+    slo_ms = duration_ns(slo) / MILLISECOND_NS
+    refused = {}
+    for name, its in rows.items():
+        if (its.outcome != SearchOutcome.PLACED.value).any():
+            refused[name] = str(its.outcome[its.outcome != SearchOutcome.PLACED.value].iloc[0]).replace("_", " ")
+        elif not t_interval(list(its.p99_ms)).high <= SLO_MARGIN * slo_ms:
+            refused[name] = "misses the SLO, or may"
+    trials = [
+        Candidate(name, tuple(its.broker_count.astype(float)), (tuple(its.violation_s), tuple(its.p99_ms)))
+        for name, its in rows.items()
+        if name not in refused
+    ]
+    needed = min((min(trial.loss) for trial in trials), default=0.0)
+    return _AtSlo(slo, rows, refused, rank(trials, MARGIN_BROKERS, needed - 1) if trials else None)
+
+
+def headline(found: _AtSlo) -> str:
+    """The answer in a sentence."""
+    ranking = found.ranking
+    if ranking is None:
+        return f"No distributor surely meets {found.slo} on this trace."
+    if ranking.best:
+        brokers = t_interval(list(found.rows[ranking.best].broker_count)).mean
+        return f"{ranking.best}: it meets {found.slo} on {brokers:.3g} brokers, and nobody on fewer or as well."
+    if ranking.answer is Choice.TIE:
+        return f"The trace cannot decide at {found.slo}: {words.listed(ranking.names)} put all of it on one broker."
+    return f"The trace cannot decide at {found.slo} between {words.listed(ranking.names)}."
+
+
+def _rows(found: _AtSlo) -> list[tuple[str, ...]]:
+    remark: dict[str, str] = dict(found.refused)
+    order: list[str] = []
+    if found.ranking is not None:
+        best = first_of(found.ranking)
+        remark |= {each.name: each.relation.value for each in found.ranking.standings}
+        remark |= {found.ranking.best: words.BEST} if found.ranking.best else {}
+        order = [each.name for each in found.ranking.standings]
+        order.sort(key=lambda name: name != best)
+    order += [name for name in found.rows if name not in order]
+    return [
+        (
+            name,
+            *(words.spread(t_interval(list(found.rows[name][column].astype(float)))) for column in _SHOWN),
+            remark[name],
+        )
+        for name in order
+    ]
+
+
+def first_of(ranking: Ranking) -> str:
+    """The best one, or who stands first."""
+    return ranking.best or ranking.standings[0].name
+
+
+def _turns(found: list[_AtSlo]) -> list[tuple[_AtSlo, Turn | None]]:
+    base = found[0].ranking
+    return [
+        (each, turn("SLO", each.slo, base, each.ranking) if base is not None and each.ranking is not None else None)
+        for each in found[1:]
+    ]
+
+
+def _said(
+    asked: TraceAsked, request: RunRequest, found: list[_AtSlo], specs: Mapping[tuple[str, str], list[RunSpec]]
+) -> tuple[list[str], Json, bool]:
+    base, said, rows = found[0], headline(found[0]), _rows(found[0])
+    turns = [
+        ("SLO", each.slo, headline(each), "TURNS" if its is None or its.turns else "") for each, its in _turns(found)
+    ]
+    name = first_of(base.ranking) if base.ranking is not None else "srtm"
+    spec = specs[base.slo, name][0]
+    command = words.command_of(spec, request.repetitions, request.seed, str(request.out))
+    notes = [OBJECTIVE, f"intervals: 95 %, {request.repetitions} seeds: where in the trace copies begin, and searches"]
+    body = section_of(
+        "The answer",
+        f'<p class="sentence">{said}</p>'
+        + table_of(HEAD, rows, [row[-1] == words.BEST for row in rows], "the ranking"),
+    )
+    body += section_of("Where it turns", table_of(TURN_HEAD, turns, [False] * len(turns), "other SLOs"))
+    body += section_of("How it is judged", "".join(f"<p>{note}</p>" for note in notes))
+    body += section_of("Again", table_of(("command",), [(command,)], [False], "command"))
+    page = written(request.out / "report" / "advise.html", f"Advice for {Path(asked.path).name}", body)
+    lines = [said, "", *in_columns(HEAD, rows), "", *in_columns(TURN_HEAD, turns), "", *(f"  {note}" for note in notes)]
+    lines += ["", f"again: {command}", f"page: {page}"]
+    document: Json = {
+        "answer": said,
+        "decided": bool(base.ranking and base.ranking.best),
+        "best": base.ranking.best or None if base.ranking is not None else None,
+        "objective": OBJECTIVE,
+        "slo": base.slo,
+        "usual": _document(base),
+        "others": [_document(each) | {"turns": its is None or its.turns} for each, its in _turns(found)],
+        "command": command,
+        "page": str(page),
+    }
+    return lines, document, bool(document["decided"])
+
+
+def _document(found: _AtSlo) -> Json:
+    standings = found.ranking.standings if found.ranking is not None else ()
+    relation = {each.name: each.relation for each in standings}
+    return {
+        "slo": found.slo,
+        "answer": found.ranking.answer.value if found.ranking is not None else "nobody",
+        "distributors": [
+            {
+                "name": name,
+                "refused": found.refused.get(name, ""),
+                "relation": relation[name].value if name in relation else None,
+                **{column: words.interval_json(t_interval(list(its[column].astype(float)))) for column in _SHOWN},
+            }
+            for name, its in found.rows.items()
+        ],
+    }

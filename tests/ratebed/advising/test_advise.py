@@ -1,0 +1,133 @@
+"""``ratebed advise`` as a user types it, and against answers that are derived without it."""
+
+import json
+import random
+import shlex
+import subprocess
+import sys
+from datetime import UTC, datetime
+
+import pytest
+
+from ratebed.advising.answer import advise
+from ratebed.advising.question import LogAsked, question_of
+from ratebed.options import make_request
+from tests.ratebed.advising.first_principles import LOGS, NOBODY, derived, nobody_near
+
+BEGIN_S = 1_700_000_000
+
+
+def ratebed(*words):
+    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True)
+
+
+def rows(count, span_s, seed=3, users=40):
+    """Users of very different rates."""
+    rng = random.Random(seed)
+    weights = [1 / (number + 1) for number in range(users)]
+    return [(rng.uniform(0, span_s), rng.choices(range(users), weights)[0]) for _ in range(count)]
+
+
+def jsonl(path, asked):
+    lines = (
+        json.dumps({"@timestamp": round(1000 * (BEGIN_S + at)), "client_ip": f"10.0.0.{user}"}) for at, user in asked
+    )
+    path.write_text("".join(f"{line}\n" for line in lines))
+    return path
+
+
+def iso(path, asked):
+    lines = (f"{datetime.fromtimestamp(BEGIN_S + at, UTC):%Y-%m-%dT%H:%M:%S.%f}Z,k{user}" for at, user in asked)
+    path.write_text("time,api_key,path\n" + "".join(f"{line},/a\n" for line in lines))
+    return path
+
+
+def combined(path, asked):
+    path.write_text("".join(
+        f'10.0.0.{user} - - [{datetime.fromtimestamp(BEGIN_S + at, UTC):%d/%b/%Y:%H:%M:%S} +0000] '
+        f'"GET / HTTP/1.1" 200 17 "-" "curl/8"\n' for at, user in sorted(asked)
+    ))  # fmt: skip
+    return path
+
+
+@pytest.mark.slow
+def test_from_a_log_to_an_answer(tmp_path):
+    log, out = jsonl(tmp_path / "a.jsonl", rows(600, 20)), tmp_path / "out"
+    words = (
+        "advise",
+        "--log",
+        str(log),
+        "--limit",
+        "30/2s",
+        "--nodes",
+        "3",
+        "--repetitions",
+        "2",
+        "--jobs",
+        "1",
+        "--brief",
+    )
+    done = ratebed(*words, "--out", str(out), "--json")
+    assert done.returncode in (0, 3), done.stderr
+    found = json.loads(done.stdout)
+    assert found["decided"] == (done.returncode == 0) and "at equal bytes" in found["objective"]
+    ranked = [each for each in found["usual"]["limiters"] if each["ranked"]]
+    assert {"centralised", "static-split", "counter"} <= {each["name"] for each in ranked}
+    page = (out / "report" / "advise.html").read_text()
+    assert found["answer"].replace("&", "&amp;") in page and "<svg" in page and "http" not in page.split("<svg")[0]
+    # The command that it gives answers from finished runs.
+    plan = ratebed("plan", *shlex.split(found["command"])[2:])
+    assert plan.returncode == 0 and "0 of" in plan.stdout, plan.stdout + plan.stderr
+
+
+def test_bad_input_is_one_line(tmp_path):
+    log = str(jsonl(tmp_path / "a.jsonl", rows(600, 20)))
+    for words, text in (
+        ((), "--log FILE"),
+        (("--log", log, "--trace", log), "--log FILE"),
+        (("--log", "nowhere"), "nowhere"),
+        (("--log", log, "--limit", "30/1h"), "limits of 1h"),
+        (("--log", log, "--wait", "soon"), "--wait 'soon'"),
+        (("--trace", log, "--slo", "soon"), "--slo 'soon'"),
+    ):
+        done = ratebed("advise", "--out", str(tmp_path / "out"), *words)
+        assert done.returncode == 2 and text in done.stderr, (words, done.stderr)
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(
+    ("write", "mixed"), [(combined, False), (iso, True), (jsonl, True)], ids=["combined", "iso", "jsonl"]
+)
+def test_no_option_is_needed(tmp_path, write, mixed):
+    asked = rows(5_000, 1_800)
+    log = write(tmp_path / "log", asked if mixed else sorted(asked))
+    done = ratebed("advise", "--log", str(log), "--out", str(tmp_path / "out"), "--json")
+    assert done.returncode in (0, 3), done.stderr
+    found = json.loads(done.stdout)
+    assert len(found["limits"]) == 3 and len(found["usual"]["limiters"]) >= 6 and found["command"]
+    factors = {each["factor"] for each in found["others"]}
+    assert factors >= {"limit", "distances", "loss between cities", "all speak every", "arrivals"}
+
+
+def answered(folder, log, seed):
+    """The answer at the log's own limit, without what turns it."""
+    path = log.write(folder / "log.csv")
+    request = make_request([], False, "quick", seed, 1, folder / "out", [], repetitions=5, is_quiet=True)
+    return advise(question_of(LogAsked(str(path), limit=log.limit)), request, with_turns=False)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("name", LOGS)
+def test_the_best_is_the_derived_one(tmp_path, name, seed):
+    log = LOGS[name](seed)
+    assert answered(tmp_path, log, seed).base.ranking.best == derived(log, seed)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(20))
+def test_where_nobody_is_near_a_limit_nothing_is_decided(tmp_path, seed):
+    log = nobody_near(seed)
+    assert derived(log, seed) == NOBODY
+    assert not answered(tmp_path, log, seed).base.ranking.best
