@@ -85,7 +85,7 @@ SECTIONS = [
 ]  # fmt: skip
 PAPERS = (
     PaperEntry("srtm", "First paper", ("R",), "2 of 4 claims reproduced together"),
-    PaperEntry("crdt", "Second <one>", ("T",)),
+    PaperEntry("crdt", "Second <one>: its name is longer than a telephone is wide, as names are", ("T",)),
 )
 
 
