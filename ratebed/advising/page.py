@@ -29,7 +29,7 @@ section { border-top: 1px solid var(--line); margin-top: 2.4rem; padding-top: 1.
 table { border-collapse: collapse; font-size: .9rem; line-height: 1.4; }
 th { text-align: left; font-weight: 600; color: var(--soft); font-size: .8rem; }
 th, td { border-bottom: 1px solid var(--line); padding: .35rem 1.2rem .35rem 0; vertical-align: top; }
-td { font-variant-numeric: tabular-nums; }
+td { font-variant-numeric: tabular-nums; min-width: 4.5rem; }
 tr.best td { color: var(--good); font-weight: 600; }
 figure { margin: 1.2rem 0; background: #fff; }
 figure svg { display: block; max-width: 100%; height: auto; }

@@ -24,6 +24,7 @@ from harness.experiment import SCALES, RunSpec, repeated
 from paper_figs import load_figure
 from paper_figs.srtm.p99 import SLO_MARGIN, per_run
 from paper_figs.srtm.trace import SYSTEMS, looks_like
+from ratebed import interrupts
 from ratebed.advising import words
 from ratebed.advising.answer import run_all, stop_spark
 from ratebed.advising.page import section_of, table_of, written
@@ -79,6 +80,8 @@ class _AtSlo:
 
 def advise_trace(asked: TraceAsked, request: RunRequest) -> tuple[list[str], Json, bool]:
     """Lines, the document, and whether it is decided."""
+    from analysis.spark import find_java
+
     points = points_of(asked)
     slo_ns = duration_ns(asked.slo)
     slos = [asked.slo, *(duration_text(round(slo_ns * factor)) for factor in FACTORS)]
@@ -87,11 +90,11 @@ def advise_trace(asked: TraceAsked, request: RunRequest) -> tuple[list[str], Jso
         for slo in slos
         for point in points
     }
+    find_java()
+    interrupts.writes_to(request.out)
     run_all([spec for each in specs.values() for spec in each], request, "judging")
-    try:
-        measured = _measured([spec for each in specs.values() for spec in each], request)
-    finally:
-        stop_spark(request)
+    measured = _measured([spec for each in specs.values() for spec in each], request)
+    stop_spark(request)
     found = [_at_slo(slo, {name: measured.loc[[id_of(spec) for spec in specs[slo, name]]] for name in SYSTEMS})
              for slo in slos]  # fmt: skip
     return _said(asked, request, found, specs)

@@ -137,10 +137,8 @@ def _about_log(
     from ratebed.advising.question import question_of
 
     question = question_of(asked)
-    try:
-        advice = answered(question, request, terms, with_turns)
-    finally:
-        stop_spark(request)
+    advice = answered(question, request, terms, with_turns)
+    stop_spark(request)
     out = str(request.out)
     page = write_page(advice, request.out)
     document = words.document(advice, out) | {"page": str(page)}
