@@ -36,6 +36,7 @@ def main() -> NoReturn:
         code = _told(error)
     if code == INTERRUPTED:
         sys.stderr.write(interrupts.parting_words("interrupted"))
+        interrupts.leave()
     sys.exit(code if isinstance(code, int) else DONE)
 
 

@@ -49,6 +49,18 @@ def parting_words(first: str) -> str:
     return f"ratebed: {first}; {_left()}\n"
 
 
+def leave() -> NoReturn:
+    """End after all that is to be done at the end, and before Python takes itself apart.
+
+    A thread that Ctrl-C has left at work, one that starts Spark, say, may hold standard error's lock just then, and
+    Python gives up with a dump.
+    """
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(INTERRUPTED)
+
+
 def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
     for number in _SIGNALS:
         signal.signal(number, handler)
