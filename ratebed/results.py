@@ -51,7 +51,7 @@ class Results:
         return _frame(
             {
                 "figure": name,
-                "title": load_figure(section["key"]).experiment.title,
+                "title": load_figure(section["place"] or section["key"]).experiment.title,
                 **{column: section[column] for column in _OF_SECTIONS},
                 "run_count": len(section["run_ids"]),
                 "doubtful_count": len(section["doubtful"]),
@@ -121,7 +121,7 @@ class Results:
 
         section, backend = self._section(figure), get_backend()
         with rc_context():  # the house style is not to be that of what comes after, nor its backend
-            drawing = load_figure(section["key"]).draw(tables_of(self.out, figure))
+            drawing = load_figure(section["place"] or section["key"]).draw(tables_of(self.out, figure))
             pyplot.close(drawing)  # a notebook would show it twice
         use(backend)
         return drawing

@@ -116,13 +116,17 @@ FIGURE = Figure(Experiment("my.fig", "A figure of mine", "mine", lambda scale, o
 """  # noqa: E501
 
 
+def _report(out: Path) -> str:
+    return "\n".join(path.read_text() for path in sorted((out / "report").rglob("*.html")))
+
+
 @pytest.mark.slow
 def test_a_figure_of_any_key_reaches_the_report_and_outlives_its_file(tmp_path: Path) -> None:
     figure, out = tmp_path / "mine.py", tmp_path / "out"
     figure.write_text(MINE.replace("[1.0, 2.0]", "[1.0, 1.0]"))
     done = ratebed("run", str(figure), "--scale", "tiny", "--out", str(out))
     assert done.returncode == 0 and "claims: 1 reproduced" in done.stdout, done.stderr + done.stdout
-    report = (out / "report" / "index.html").read_text()
+    report = _report(out)
     assert "Of your own" in report and "better" in report and f"ratebed run {figure}" in report
     found = {claim["id"]: claim for claim in json.loads(ratebed("claims", "--json", "--out", str(out)).stdout)}
     assert found["better"]["verdict"] == "reproduced"
@@ -130,7 +134,7 @@ def test_a_figure_of_any_key_reaches_the_report_and_outlives_its_file(tmp_path: 
     figure.unlink()
     done = ratebed("run", "dst-table2", "--out", str(out))
     assert done.returncode == 0 and "claims: 1 reproduced" in done.stdout, done.stderr
-    report = (out / "report" / "index.html").read_text()
+    report = _report(out)
     assert "Not to be had any more" in report and "mine.py: No such file" in report and "my.fig" in report
     assert "better" not in {claim["id"] for claim in json.loads(ratebed("claims", "--json", "--out", str(out)).stdout)}
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.campaign import Finished, work
+from paper_figs.catalogue import catalogue
 from ratebed import pipeline, reporting, studio
 from ratebed.options import make_request
 from ratebed.pipeline import CampaignPlan, make_plan, sections
@@ -142,6 +143,6 @@ def test_the_report_names_what_the_machine_lacks(tmp_path: Path, drawn: list[str
     assert section["lacking"] == ["haproxy (apt-get install haproxy)"]
     (tmp_path / "figures").mkdir()
     (tmp_path / "figures" / "dst-table2.svg").write_text("<svg/>")
-    assert reporting._section(tmp_path, section, {}).notes.startswith(
+    assert reporting._section(tmp_path, section, {}, catalogue([section])).notes.startswith(
         "Not on this machine: haproxy (apt-get install haproxy)."
     )
