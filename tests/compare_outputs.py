@@ -163,7 +163,7 @@ def table_differences(ours: Path, theirs: Path) -> Iterator[tuple[str, str]]:
 def runs_by_spec(out: Path) -> dict[str, Path]:
     """The folders of finished runs by what was asked of them."""
     found = {}
-    for folder in sorted((out / "runs").iterdir()):
+    for folder in sorted((out / "runs").glob("[!.]*")):
         if "." not in folder.name and (folder / "manifest.json").is_file():
             spec = json.loads((folder / "manifest.json").read_bytes())["spec"]
             found[json.dumps(renamed(spec), sort_keys=True)] = folder

@@ -13,8 +13,9 @@ from core.errors import HarnessError, SpecError
 from ratebed import options as o
 
 RUNS = "runs"
+MADE = (f"{RUNS}/.code", "tables", "figures", "report", "commits")  # from runs, and beside them
 
-Everything = Annotated[bool, typer.Option("--all", help="runs, tables, figures and report")]
+Everything = Annotated[bool, typer.Option("--all", help="runs, tables, figures, report, and what diff made of commits")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say what would go; nothing does")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 LISTED = 10  # folders at most
@@ -40,7 +41,7 @@ def clean(out: o.Out = Path("out"), everything: Everything = False, dry_run: Dry
             doomed = {}
     for folder in doomed:
         shutil.rmtree(folder)
-    removed += sum(folder.parent.name == RUNS for folder in doomed)
+    removed += sum(folder.parent.name == RUNS and folder.name[0] != "." for folder in doomed)
     print(f"removed {removed} run folders")
     return int(stuck)
 
@@ -49,9 +50,9 @@ def _doomed(out: Path, everything: bool) -> dict[Path, str]:
     """What is to go, and why."""
     from collectors.partials import is_partial
 
-    folders = sorted(path for path in (out / RUNS).glob("*") if path.is_dir() and not is_partial(path))
+    folders = sorted(path for path in (out / RUNS).glob("[!.]*") if path.is_dir() and not is_partial(path))
     if everything:
-        made = [out / name for name in ("tables", "figures", "report") if (out / name).is_dir()]
+        made = [path for name in MADE if (path := out / name).is_dir()]
         return dict.fromkeys([*folders, *made], "everything")
     return {folder: why for folder in folders if (why := _uselessness(folder))}
 

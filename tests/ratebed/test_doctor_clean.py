@@ -133,7 +133,7 @@ def test_clean_says_what_would_go_and_takes_it_only_if_told_to(tmp_path):
     out, state = tmp_path / "out", tmp_path / "state"
     words = ("run", "--system", "centralised", "--workload", "requests", "--topology", "star", "--out", str(out))
     assert ratebed(*words, "--set", "study.duration=2s", state=state).returncode == 0
-    (run,) = (out / "runs").iterdir()
+    (run,) = (out / "runs").glob("[!.]*")
     assert ratebed("clean", "--out", str(out), state=state).stdout == "removed 0 run folders\n"
     failed, older = out / "runs" / "0123456789abcdef.failed", out / "runs" / "0123456789abcdef"
     failed.mkdir()
@@ -144,6 +144,6 @@ def test_clean_says_what_would_go_and_takes_it_only_if_told_to(tmp_path):
     asked = ratebed("clean", "--out", str(out), state=state)
     assert asked.returncode == 2 and "say --yes" in asked.stderr and failed.is_dir() and older.is_dir()
     done = ratebed("clean", "--out", str(out), "--yes", state=state)
-    assert done.stdout.endswith("removed 2 run folders\n") and [*(out / "runs").iterdir()] == [run]
+    assert done.stdout.endswith("removed 2 run folders\n") and [*(out / "runs").glob("[!.]*")] == [run]
     assert ratebed("clean", "--out", str(out), "--all", "--yes", state=state).returncode == 0
     assert not any((out / "runs").iterdir())
