@@ -57,7 +57,7 @@ def write_page(folder: Path, name: str, title: str, body: Markup, project: str =
 def write(path: Path, content: str | bytes) -> None:
     """Write one file of the report, whole or not at all; MachineError where it cannot be written."""
     try:
-        replace_file(path, content.encode() if isinstance(content, str) else content)
+        replace_file(path, content.encode(errors="replace") if isinstance(content, str) else content)
     except OSError as error:
         fix = "free disk space there, or write elsewhere (--out)"
         raise MachineError(f"cannot write {path}: {error.strerror}", fix) from None
