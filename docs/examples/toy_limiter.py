@@ -7,14 +7,13 @@ docs/deployed.md builds it step by step.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import quote
 
 from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
 
 PORT = 8080
-SERVER = str(Path(__file__).with_name("toy_server.py"))
+SERVER = __file__.removesuffix("toy_limiter.py") + "toy_server.py"
 
 
 @dataclass(frozen=True)
