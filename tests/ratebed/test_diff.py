@@ -62,6 +62,7 @@ def test_an_option_is_named_and_only_figures_that_have_it_differ(plain, tmp_path
     assert all(word in page for word in ("system.band", "0.8 (default)", "search rounds", "srtm-fig9"))
 
 
+@pytest.mark.long
 def test_a_claim_of_record_is_not_judged_from_a_figure_with_an_option_set(plain, tmp_path):
     out = shutil.copytree(plain, tmp_path / "both")
     before = ratebed("claims", "--json", "--out", str(out)).stdout
@@ -91,6 +92,7 @@ def test_what_a_figure_itself_compares_cannot_be_set(tmp_path):
     assert done.returncode == 2 and "srtm-fig7 itself compares values" in done.stderr
 
 
+@pytest.mark.long
 def test_a_system_at_two_versions_is_told_from_its_file(tmp_path):
     """The same file, edited: the input is named; its copy that does the same has no difference."""
     own, twin = tmp_path / "mine.py", tmp_path / "twin.py"
