@@ -48,7 +48,7 @@ def test_a_figure_with_reserved_processors(tmp_path: Path) -> None:
     [
         (["--set", "testbed.cpu=1"], "no option 'cpu'"),
         (["--set", "testbed.memory=1kB"], "memory = '1kB'"),
-        (["--set", "workload.publishers=3"], "belong to ad-hoc points"),
+        (["--set", "workload.publishers=3"], "have no such option"),
         (["--docker-daemon", "mine"], "unknown Docker daemon 'mine'"),
     ],
 )
