@@ -105,8 +105,8 @@ def _of_the_point(keys: Iterable[str]) -> str:
 def testbed_options(settings: Sequence[str]) -> tuple[Json, list[str]]:
     """The options of the testbed among ``settings``, and the other words: they hold for figures too."""
     own = [word for word in settings if word.startswith("testbed.") and "=" in word]
-    pairs = [word.removeprefix("testbed.").partition("=") for word in own]
-    return {name: _value(text) for name, _, text in pairs}, [word for word in settings if word not in own]
+    options = {key.removeprefix("testbed."): value for key, value in settings_of(own).items()}
+    return options, [word for word in settings if word not in own]
 
 
 def _value(text: str) -> object:

@@ -1,6 +1,6 @@
 """Options that a user sets in figures' grids, ``--set system.band=0.5``: where they hold and where they cannot."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from inspect import signature
 
 import msgspec
@@ -63,17 +63,10 @@ def factories_of(spec: RunSpec) -> dict[str, Callable[..., object]]:
 
 def _with(spec: RunSpec, settings: Options) -> RunSpec:
     own = options_of(spec)
-    changes: dict[str, object] = {}
     for setting, value in settings.items():
         axis, dot, name = setting.partition(".")
-        if setting in own and dot:
+        if setting in own:
             field = f"{axis}_options"
-            changes[field] = {**_table(changes.get(field, getattr(spec, field))), name: value}
-        elif setting in own:
-            changes[axis] = value
-    return msgspec.structs.replace(spec, **changes)
-
-
-def _table(value: object) -> Mapping[str, object]:
-    assert isinstance(value, dict)
-    return value
+            change = {field: {**getattr(spec, field), name: value}} if dot else {axis: value}
+            spec = msgspec.structs.replace(spec, **change)
+    return spec

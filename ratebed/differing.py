@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,7 +86,7 @@ class FoundDifferences:
     figures: Mapping[str, Sequence[str]]  # a figure that is another one -> its tables that differ
     only: Mapping[str, str]  # a figure that only one side has -> which
     flips: Sequence[Flip]
-    standings: Mapping[str, Standing] = field(default_factory=dict)
+    standings: Mapping[str, Standing]  # by run id
 
     @property
     def significant(self) -> list[Tested]:

@@ -44,6 +44,11 @@ Claims = Annotated[
 ]
 PlotInvalid = Annotated[bool, typer.Option("--plot-invalid", help="draw and judge runs that found themselves invalid")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="no progress: results and what went wrong alone")]
+# Of verbs that read a service's log.
+UserPattern = Annotated[
+    str, typer.Option("--pattern", help="a regular expression: its first group in the user's column is the user")
+]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="pass over lines that are no requests, and count them")]
 JOBS_MAXIMUM = 1_024  # processes of 400 MB each
 SEED_LIMIT = 2**63
 SEED = 2  # of what is shown unless somebody asks for another; nobody had looked at it when the readings were fixed

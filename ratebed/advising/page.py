@@ -26,7 +26,9 @@ def write_page(advice: Advice, out: Path) -> Path:
         body += section_of("Where it turns", turned + table)
     items = "".join(f"<li>{escape(line)}</li>" for line in [*words.about(advice), LEFT_OUT])
     body += section_of("What was asked, and how it is judged", f'<ul class="soft">{items}</ul>')
-    body += section_of("Again", f"<pre><code>{escape(words.command(advice, where or 'out'))}</code></pre>")
+    body += section_of(
+        "Again", f"<pre class='command'><code>{escape(words.command(advice, where or 'out'))}</code></pre>"
+    )
     return written(out / "report" / FILE, f"Advice for {Path(advice.question.asked.path).name}", body)
 
 
@@ -46,11 +48,18 @@ def table_of(head: Sequence[str], rows: Sequence[Sequence[str]], is_marked: Sequ
     """A table that scrolls by itself where the page is narrow."""
     heads = "".join(f'<th scope="col">{escape(text)}</th>' for text in head)
     lines = "".join(
-        f"<tr{' class=best' if marked else ''}>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>\n"
+        f"<tr{' class=best' if marked else ''}>"
+        + "".join(f"<td>{escape(_unbroken(cell))}</td>" for cell in row)
+        + "</tr>\n"
         for row, marked in zip(rows, is_marked, strict=True)
     )
     inside = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{lines}</tbody></table>"
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{escape(name)}">{inside}</div>\n'
+
+
+def _unbroken(cell: str) -> str:
+    """A number keeps its interval beside it."""
+    return cell.replace(" ± ", "\N{NO-BREAK SPACE}±\N{NO-BREAK SPACE}")
 
 
 def section_of(title: str, body: str) -> str:

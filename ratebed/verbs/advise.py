@@ -33,10 +33,6 @@ LimitText = Annotated[
 Columns = Annotated[
     str, typer.Option("--columns", help="time=NAME,user=NAME,node=NAME; of a trace publisher=NAME,instant=NAME")
 ]
-Pattern = Annotated[
-    str, typer.Option("--pattern", help="a regular expression: its first group in the user's column is the user")
-]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="pass over lines that are no requests, and count them")]
 Start = Annotated[str, typer.Option("--start", help="of the part that is run, as in 6h; empty = where most is asked")]
 Duration = Annotated[str, typer.Option("--duration", help="of the part that is run, as in 1h; empty = what is enough")]
 Nodes = Annotated[int, typer.Option("--nodes", help="nodes; 0 = as many as the log names, or eight")]
@@ -67,8 +63,8 @@ def advise(
     instant_unit: InstantUnit = "s",
     limit: LimitText = "",
     columns: Columns = "",
-    pattern: Pattern = "",
-    skip_bad: SkipBad = False,
+    pattern: o.UserPattern = "",
+    skip_bad: o.SkipBad = False,
     start: Start = "",
     duration: Duration = "",
     nodes: Nodes = 0,

@@ -21,11 +21,7 @@ Skew = Annotated[str, typer.Option("--skew", help="how far stamps may be off; a 
 Columns = Annotated[
     str, typer.Option("--columns", help="time=NAME,user=NAME,node=NAME,verdict=NAME; empty = as logs usually have them")
 ]
-Pattern = Annotated[
-    str, typer.Option("--pattern", help="a regular expression: its first group in the user's column is the user")
-]
 Rejected = Annotated[str, typer.Option("--rejected", help="verdicts that are rejections, as in 429,503; empty = usual")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="pass over lines that are no requests, and count them")]
 Users = Annotated[int, typer.Option("--users", help="how many users are named, of each kind")]
 
 
@@ -36,9 +32,9 @@ def audit(
     burst: Burst = 0,
     skew: Skew = "0s",
     columns: Columns = "",
-    pattern: Pattern = "",
+    pattern: o.UserPattern = "",
     rejected: Rejected = "",
-    skip_bad: SkipBad = False,
+    skip_bad: o.SkipBad = False,
     users: Users = 10,
     out: o.Out = Path("out"),
     as_json: o.AsJson = False,
