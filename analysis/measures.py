@@ -6,7 +6,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from analysis.metrics import brokers_used, final_round, percentiles, search_rounds
-from analysis.spark import Data
+from analysis.tables import Data
 
 
 class Aggregate(NamedTuple):

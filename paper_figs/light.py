@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column
     from pyspark.sql import DataFrame as SparkFrame
 
-    from analysis.spark import Data
+    from analysis.tables import Data
 
     Floats = NDArray[float64]
     Values = Sequence[float] | Series | Floats

@@ -6,7 +6,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import TypeVar
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Check, above, below
 from core.records import Options
 from core.units import MILLISECOND_NS

@@ -44,7 +44,8 @@ def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[s
     By Spark.
     """
     from analysis import fidelity
-    from analysis.spark import collect, load, session
+    from analysis.spark import session
+    from analysis.tables import collect, load
 
     ids = {name for pair in pairs for name in (pair.virtual_run_id, pair.live_run_id)}
     spark = session(spark_master or "local[*]")

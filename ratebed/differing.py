@@ -191,7 +191,8 @@ def _tested(
 def _values(side: Side, run_ids: Sequence[str], spark_master: str) -> dict[str, dict[str, float]]:
     """Run id -> measure -> value."""
     from analysis.measures import measures
-    from analysis.spark import collect, java_answers, load, session
+    from analysis.spark import java_answers, session
+    from analysis.tables import collect, load
 
     with java_answers():
         spark = session(spark_master or "local[*]")

@@ -21,7 +21,7 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     0, or 1 where a run failed, or a figure could not be drawn, or was drawn from invalid runs alone; a contradicted
     claim is a result.
     """
-    from analysis.spark import find_java
+    from analysis.java import find_java
 
     find_java()  # before hours of runs, not after
     interrupts.writes_to(request.out)
@@ -68,7 +68,7 @@ def produce_readings(requests: Sequence[RunRequest]) -> int:
 
     1 where a run failed or a figure's tables could not be made.
     """
-    from analysis.spark import find_java
+    from analysis.java import find_java
 
     find_java()
     failed = False
@@ -114,7 +114,7 @@ class Points(NamedTuple):
 
 def made_points(specs: Sequence[RunSpec], request: RunRequest) -> Points:
     """Run ad-hoc points and matrices, and compute their numbers."""
-    from analysis.spark import find_java
+    from analysis.java import find_java
 
     find_java()
     interrupts.writes_to(request.out)
@@ -145,7 +145,8 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:
     if not run_ids:
         return []
     from analysis.metrics import final_round, percentiles
-    from analysis.spark import collect, java_answers, load, session
+    from analysis.spark import java_answers, session
+    from analysis.tables import collect, load
 
     with java_answers():
         spark = session(request.master)

@@ -108,8 +108,8 @@ class Results:
             raise SpecError(f"no table {table!r} of runs", hint(table, list(TABLES)))
         folders = [self.out / "runs" / manifest["run_id"] for manifest in self._manifests(figure)]
         if _checked(as_) == "spark":
-            from analysis.spark import load as spark_tables
             from analysis.spark import session
+            from analysis.tables import load as spark_tables
 
             return spark_tables(session(), folders).table(table)
         found = _joined(table, [path for folder in folders if (path := folder / f"{table}.parquet").is_file()])

@@ -135,7 +135,8 @@ class Studio:
         )
 
     def _compute(self, key: str, run_ids: list[str]) -> "Tables":
-        from analysis.spark import Data, java_answers, load, session
+        from analysis.spark import java_answers, session
+        from analysis.tables import Data, load
 
         figure, runs = self.request.figures[key], self.request.out / "runs"
         if figure.place:

@@ -214,7 +214,7 @@ def runs_of(data: Data) -> Frame:
 
     delay, between (how often it speaks), duration: as given, "" where not; faults: a list.
     """
-    from analysis.spark import collect
+    from analysis.tables import collect
     from paper_figs.series import frame_of, value_of
 
     rows = []

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from math import inf
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, at_most, t_interval
 from core.records import Options
 from core.units import SECOND_NS

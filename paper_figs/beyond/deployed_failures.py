@@ -10,7 +10,7 @@ A request belongs to the second in which it was decided, one that was lost to th
 from collections.abc import Sequence
 from functools import partial
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns

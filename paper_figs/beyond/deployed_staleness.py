@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations, product
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns

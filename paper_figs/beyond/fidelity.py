@@ -7,7 +7,7 @@ compared as distributions and decisions one by one.  ``ratebed compare`` does th
 
 from itertools import product
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import SCALES, Experiment, RunSpec, Scale

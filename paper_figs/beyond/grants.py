@@ -5,7 +5,7 @@ What the figures ``deployed`` have in common: their grid, their tables, and samp
 
 from collections.abc import Sequence
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, Scale

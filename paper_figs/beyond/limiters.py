@@ -11,7 +11,7 @@ from itertools import product
 from types import MappingProxyType
 from typing import NamedTuple
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.records import Json, Options
 from core.units import SECOND_NS, duration_ns, rational
 from harness.experiment import RunSpec

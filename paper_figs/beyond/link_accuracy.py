@@ -9,7 +9,7 @@ runs of one that has it, the virtual machine's, from the folder of results: ``ra
 
 from itertools import product
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Interval
 from core.records import Options
 from core.units import MILLISECOND_NS

@@ -9,7 +9,7 @@ of the same user is no error here, only more or fewer admissions than the oracle
 
 from itertools import product
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale

@@ -4,7 +4,7 @@ Ours.  Four sites with a broker each; topics come and go, so that somebody alway
 of a topic are at one site, whose broker alone is within the bound.  One of two candidates leads.
 """
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale

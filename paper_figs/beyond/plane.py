@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.errors import SpecError
 from core.records import Options
 from core.units import SECOND_NS, rational

@@ -6,7 +6,7 @@ Redis runs in New York, and every node asks it for each request, with GCRA in a 
 limit: what is offered, and where, is in ``wan``.
 """
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, at_most, t_interval
 from core.records import Options
 from core.units import MILLISECOND_NS

@@ -5,7 +5,7 @@ drawn anew in every run, and errors with it, so a real run is held against the s
 pair.  A real agent's error is against the round trip that was measured before its run, not against the one asked for.
 """
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Claim, Evidence, Tables, at_least
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS

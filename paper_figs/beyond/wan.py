@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Interval, t_interval
 from core.records import Json, Options
 from harness.experiment import RunSpec, Scale

@@ -12,7 +12,7 @@ centralised limiter's rejections less each variant's, 0 being ideal; then memory
 
 from dataclasses import replace
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_least, at_most, below, within
 from harness.experiment import Experiment
 from paper_figs.crdt import precision, readings, usage

@@ -9,7 +9,7 @@ At smaller scales a smaller C stands in, which leaves each user's traffic as it 
 
 from msgspec.structs import replace
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least
 from core.records import Options
 from core.units import SECOND_NS

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.defaults import CAPACITY
 from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale

@@ -11,7 +11,7 @@ Frequency analysis and LINF are off: with a window of c / n < 1 every request wo
 from collections.abc import Mapping
 from itertools import pairwise, product
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most, half_width
 from core.records import Options
 from core.units import SECOND_NS

@@ -8,7 +8,7 @@ it: its refill is not bounded by the bucket, and a fraction of a token admits (d
 from itertools import product
 from math import isnan
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Claim, Evidence, Tables, at_most
 from core.records import Options
 from core.units import SECOND_NS

@@ -7,7 +7,7 @@ and the most that was admitted above the envelope c + r (t - s).
 
 from collections.abc import Mapping, Sequence
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, half_width, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment

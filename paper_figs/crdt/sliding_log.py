@@ -10,7 +10,7 @@ that the token-bucket queue propagates more data than the sliding log (4.1.2), s
 its death has changed: both plain, data set B.
 """
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Claim, Evidence, Tables, above, at_most, within
 from core.records import Options
 from core.units import SECOND_NS

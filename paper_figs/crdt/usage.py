@@ -7,7 +7,7 @@ modelled and as measured.  (d) When each run came to rest.  (c) and (d) are ours
 
 from collections.abc import Mapping, Sequence
 
-from analysis.spark import collect, computed_once
+from analysis.tables import collect, computed_once
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, below, t_interval, within
 from harness.experiment import Experiment
 from paper_figs.crdt.grids import COUNTER, same

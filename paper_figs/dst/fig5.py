@@ -11,7 +11,7 @@ news that come late, are lost, or die with a server do to the sum of the limits 
 from functools import partial
 from typing import Any
 
-from analysis.spark import collect, computed_once
+from analysis.tables import collect, computed_once
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, t_interval, within
 from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale

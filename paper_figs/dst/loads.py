@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.records import Json, Options
 from harness.experiment import Option, RunSpec
 from paper_figs.dst.published import CYCLE, CYCLES, SERVERS

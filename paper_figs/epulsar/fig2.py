@@ -6,7 +6,7 @@ baseline has neither step 3's address nor step 4, and two round trips to the clo
 
 from typing import Any
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.records import Json
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import TEXT, curve, label, panels

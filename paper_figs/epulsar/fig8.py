@@ -4,7 +4,7 @@ A message counts until the last of its subscribers has it.  A topic's latency is
 swarm enters another zone it rises above the bound, until ePulsar has moved its topics to the new zone's broker.
 """
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.records import Json
 from harness.experiment import Experiment, Option, RunSpec, Scale

@@ -5,7 +5,7 @@ They count from the middle of a run: an agent's heap grows for the first half mi
 
 import msgspec
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import Claim, Evidence, Tables, below
 from core.records import Json
 from core.units import SECOND_NS

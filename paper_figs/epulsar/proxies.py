@@ -5,7 +5,7 @@ about once a minute.  Either each runs an agent, which takes its coordinate alon
 behind the agent of the site where it is, the proxy: that agent's coordinate, the way to it added to the height.
 """
 
-from analysis.spark import computed_once
+from analysis.tables import computed_once
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, mean_lines, panels, rule

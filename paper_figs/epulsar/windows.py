@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import NamedTuple
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.units import MILLISECOND_NS, SECOND_NS
 from paper_figs.light import Data, Frame
 

@@ -7,7 +7,7 @@ sub-bucket's rate (r is 1.1 x the traffic: 98 % of its tokens are used); (b) to 
 
 from itertools import product
 
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
 from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS

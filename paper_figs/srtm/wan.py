@@ -6,7 +6,7 @@ latency is the network's: which broker a publisher has decides over more than it
 
 from math import isfinite
 
-from analysis.spark import collect
+from analysis.tables import collect
 from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale

@@ -103,7 +103,8 @@ def advise(question: Question, request: RunRequest, terms: Bounds = Bounds(), wi
 
     ``request``: its folder, seed, jobs, and the repetitions that judge.  SpecError where nobody meets the terms.
     """
-    from analysis.spark import find_java, warm_up
+    from analysis.java import find_java
+    from analysis.spark import warm_up
 
     find_java()
     interrupts.writes_to(request.out)
@@ -228,7 +229,8 @@ def run_all(specs: Sequence[RunSpec], request: RunRequest, what: str) -> None:
 
 def measured_of(run_ids: Sequence[str], request: RunRequest) -> "pd.DataFrame":
     """``limiters.measured`` of these runs, by Spark."""
-    from analysis.spark import java_answers, load, session
+    from analysis.spark import java_answers, session
+    from analysis.tables import load
     from paper_figs.beyond.limiters import measured
 
     folders = [request.out / "runs" / run_id for run_id in dict.fromkeys(run_ids)]

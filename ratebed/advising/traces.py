@@ -80,7 +80,7 @@ class _AtSlo:
 
 def advise_trace(asked: TraceAsked, request: RunRequest) -> tuple[list[str], Json, bool]:
     """Lines, the document, and whether it is decided."""
-    from analysis.spark import find_java
+    from analysis.java import find_java
 
     points = points_of(asked)
     slo_ns = duration_ns(asked.slo)
@@ -113,7 +113,8 @@ def points_of(asked: TraceAsked) -> list[RunSpec]:
 
 
 def _measured(specs: list[RunSpec], request: RunRequest) -> "pd.DataFrame":
-    from analysis.spark import java_answers, load, session
+    from analysis.spark import java_answers, session
+    from analysis.tables import load
 
     folders = [request.out / "runs" / run_id for run_id in dict.fromkeys(map(id_of, specs))]
     with TemporaryDirectory(dir=request.out) as scratch, java_answers():

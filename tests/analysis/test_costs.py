@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from analysis import costs
-from analysis.spark import collect
+from analysis.tables import collect
 from collectors.rows import sorted_out
 from tests.analysis import deployed_twins as twins
 

@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 from pyspark.errors import PySparkException
 
 from analysis import deployed
-from analysis.spark import collect
+from analysis.tables import collect
 from tests.analysis import deployed_twins as twins
 
 pytestmark = pytest.mark.slow

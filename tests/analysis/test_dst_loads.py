@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis import spark as analysis_spark
+from analysis import tables as raw
 from harness.run import execute
 from paper_figs.dst import fig5, fig7, loads
 from systems.parts import throttling
@@ -30,7 +30,7 @@ def test_over_throttling_is_that_of_the_matrices(spark: Any, tmp_path: Path) -> 
     graphs = ["dst-1", "dst-2", "none"]
     specs = [loads.point({"kind": "ar1"}, graph, cycles=CYCLES) for graph in graphs]
     late = loads.point({"kind": "ar1"}, "dst-1", "100ms", CYCLES, pairing="latest")
-    data = analysis_spark.load(spark, made(tmp_path, [*specs, late]))
+    data = raw.load(spark, made(tmp_path, [*specs, late]))
     found = fig5.named(loads.overthrottling(data, loads.totals(data)))
     workload = load("load-curve")
     demand = workload.make(workload.config(), 3).demands(10, CYCLES)
@@ -57,7 +57,7 @@ def test_fig7_gathers_each_client_once(spark: Any, tmp_path: Path) -> None:
         msgspec.structs.replace(spec, workload_options={"kind": "ar1", "clients": 6})
         for spec in fig7.points(None, {})  # type: ignore[arg-type]
     ]
-    tables = fig7.tables(analysis_spark.load(spark, made(tmp_path, specs)))
+    tables = fig7.tables(raw.load(spark, made(tmp_path, specs)))
     clients, servers = tables["clients"], tables["servers"]
     assert len(clients) == 4 * 10 * 6 and not clients.duplicated(["rule", "repetition", "server", "client"]).any()
     assert len(servers) == 4 * 10

@@ -10,7 +10,7 @@ from scipy import stats
 
 from analysis import fidelity
 from analysis.fidelity import Pair
-from analysis.spark import collect
+from analysis.tables import collect
 from collectors.histogram import bucket_index, bucket_values
 from collectors.writer import write_run
 from tests.analysis import twins

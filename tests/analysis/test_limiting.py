@@ -11,7 +11,7 @@ pytest.importorskip("pyspark")
 from pyspark.errors import PySparkException
 
 from analysis import limiting, metrics
-from analysis.spark import collect
+from analysis.tables import collect
 from systems.parts.limit import gcra, limit_of
 from tests.analysis import limiting_twins as twins
 from tests.analysis.twins import histogram_columns

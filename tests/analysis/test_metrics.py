@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 from analysis import metrics
-from analysis.spark import collect
+from analysis.tables import collect
 from analysis.verdicts import t_interval
 from tests.analysis import twins
 

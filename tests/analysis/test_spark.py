@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from analysis import spark as analysis_spark
+from analysis import java, tables
 from collectors import writer
 from collectors.schema import TABLES
 from core.errors import MachineError
@@ -36,7 +36,7 @@ def java_home(tmp_path):
 @pytest.fixture
 def machine(monkeypatch, tmp_path):
     """A checkout without Java, and nothing on the PATH but a shell."""
-    monkeypatch.setattr(analysis_spark, "CHECKOUT", tmp_path / "checkout")
+    monkeypatch.setattr(java, "CHECKOUT", tmp_path / "checkout")
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     monkeypatch.delenv("JAVA_HOME", raising=False)
     return monkeypatch
@@ -45,28 +45,28 @@ def machine(monkeypatch, tmp_path):
 def test_java_home_then_the_checkout_then_the_path(machine, java_home):
     on_path = java_home("path", 21)
     machine.setenv("PATH", str(on_path / "bin"))
-    assert analysis_spark.find_java() == on_path
+    assert java.find_java() == on_path
     own = java_home("checkout/.java", 17)
-    assert analysis_spark.find_java() == own
+    assert java.find_java() == own
     named = java_home("named", 25)
     machine.setenv("JAVA_HOME", str(named))
-    assert analysis_spark.find_java() == named
+    assert java.find_java() == named
 
 
 def test_an_old_or_broken_java_is_passed_over(machine, java_home, tmp_path):
     machine.setenv("JAVA_HOME", str(java_home("old", "1.8")))
     own = java_home("checkout/.java", 17)
-    assert analysis_spark.find_java() == own
+    assert java.find_java() == own
     machine.setenv("JAVA_HOME", str(tmp_path / "gone"))
-    assert analysis_spark.find_java() == own
+    assert java.find_java() == own
 
 
 def test_no_java_is_one_line_with_the_fix(machine, java_home):
     with pytest.raises(MachineError, match=r"Spark needs Java 17: none found; install Java 17"):
-        analysis_spark.find_java()
+        java.find_java()
     machine.setenv("JAVA_HOME", str(java_home("old", "1.8")))
     with pytest.raises(MachineError, match=r"old is Java 8; install Java 17 .*JAVA_HOME"):
-        analysis_spark.find_java()
+        java.find_java()
 
 
 def run_python(code, folder, **environment):
@@ -132,8 +132,8 @@ def folders(tmp_path):
 
 @pytest.mark.slow
 def test_frames_hold_every_run_with_the_schemas_types(spark, folders):
-    data = analysis_spark.load(spark, folders)
-    runs = analysis_spark.collect(data.runs.selectExpr("run_id", "factors['workload.publishers'] AS n"), ["run_id"])
+    data = tables.load(spark, folders)
+    runs = tables.collect(data.runs.selectExpr("run_id", "factors['workload.publishers'] AS n"), ["run_id"])
     assert runs.to_dict("list") == {"run_id": ["r1", "r2", "r3"], "n": ["0", "1", "2"]}
     assert data.samples.count() == 3
     for name, schema in TABLES.items():
@@ -142,9 +142,9 @@ def test_frames_hold_every_run_with_the_schemas_types(spark, folders):
 
 @pytest.mark.slow
 def test_select_reads_the_chosen_runs_only(spark, folders):
-    chosen = analysis_spark.load(spark, folders).select(["r3", "r1"])
+    chosen = tables.load(spark, folders).select(["r3", "r1"])
     (folders[1] / "runs.parquet").write_bytes(b"broken, and not ours to read")
-    assert list(analysis_spark.collect(chosen.runs, ["run_id"])["run_id"]) == ["r1", "r3"]
+    assert list(tables.collect(chosen.runs, ["run_id"])["run_id"]) == ["r1", "r3"]
     assert chosen.samples.count() == 2
     with pytest.raises(AssertionError, match="r9"):
         chosen.select(["r9"])
@@ -152,9 +152,9 @@ def test_select_reads_the_chosen_runs_only(spark, folders):
 
 @pytest.mark.slow
 def test_tables_that_no_run_wrote_are_empty(spark, folders):
-    data = analysis_spark.load(spark, folders)
+    data = tables.load(spark, folders)
     assert data.messages.count() == 0 and data.decisions.count() == 0
-    assert analysis_spark.load(spark, []).runs.count() == 0
+    assert tables.load(spark, []).runs.count() == 0
 
 
 @pytest.mark.slow
@@ -162,14 +162,14 @@ def test_runs_that_are_not_as_they_were_written_are_not_loaded(spark, folders):
     whole = (folders[1] / "runs.parquet").read_bytes()
     (folders[1] / "runs.parquet").write_bytes(whole[:-1] + b"X")
     with pytest.raises(MachineError, match=r"r2: runs\.parquet is not as it was written"):
-        analysis_spark.load(spark, folders)
+        tables.load(spark, folders)
 
 
 def test_a_broken_file_is_named(spark, folders):
-    data = analysis_spark.load(spark, folders)
+    data = tables.load(spark, folders)
     (folders[1] / "runs.parquet").write_bytes(b"PAR1 not really PAR1")  # after it was verified
     with pytest.raises(MachineError, match=r"r2/runs\.parquet cannot be read; remove its run folder"):
-        analysis_spark.collect(data.runs, ["run_id"])
+        tables.collect(data.runs, ["run_id"])
 
 
 def test_a_java_that_is_killed_is_told_with_the_fix():
@@ -194,7 +194,7 @@ def test_a_full_disk_is_the_machines_fault_and_nothing_else_is():
     from pyspark.errors import PySparkException
 
     words = r"cannot write to /.*No space left on device; free disk space"
-    with pytest.raises(MachineError, match=words), analysis_spark.java_answers():
+    with pytest.raises(MachineError, match=words), tables.java_answers():
         raise PySparkException("Job aborted: java.io.IOException: No space left on device at java.base/…")
-    with pytest.raises(PySparkException), analysis_spark.java_answers():
+    with pytest.raises(PySparkException), tables.java_answers():
         raise PySparkException("Job aborted: java.io.IOException: Input/output error")

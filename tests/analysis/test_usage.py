@@ -8,7 +8,7 @@ pytest.importorskip("pyspark")
 
 
 from analysis import usage
-from analysis.spark import collect
+from analysis.tables import collect
 from collectors.rows import sorted_out
 from tests.analysis import limiting_twins as twins
 

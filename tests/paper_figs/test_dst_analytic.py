@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.spark import Data
+from analysis.tables import Data
 from analysis.verdicts import Judgement
 from harness.experiment import SCALES
 from paper_figs import FIGURES, load_figure

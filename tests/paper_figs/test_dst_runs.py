@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.spark import load
+from analysis.tables import load
 from analysis.verdicts import Judgement
 from harness.experiment import SCALES, Reading
 from harness.experiment import repeated as repeated_runs

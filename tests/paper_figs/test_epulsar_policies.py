@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.spark import load
+from analysis.tables import load
 from analysis.verdicts import Judgement, judge
 from core.errors import SpecError
 from harness.experiment import SCALES, Reading

@@ -15,7 +15,7 @@ pytestmark = [needs("brokerd"), pytest.mark.slow, pytest.mark.long]
 
 
 def test_from_the_broker_to_the_drawing(spark: Any, tmp_path: Path) -> None:
-    from analysis.spark import load
+    from analysis.tables import load
 
     figure = load_figure("epulsar-profile")
     for number, spec in enumerate(figure.experiment.runs(SCALES["tiny"], {}, 1)):

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.placement import COUNTS
-from analysis.spark import load
+from analysis.tables import load
 from analysis.verdicts import Judgement, judge
 from collectors.writer import write_run
 from core.units import SECOND_NS

@@ -13,7 +13,7 @@ pytestmark = [needs("brokerd"), pytest.mark.slow, pytest.mark.long]
 
 def made(key, spark, folder):
     """The figure's tables, of runs made now."""
-    from analysis.spark import load
+    from analysis.tables import load
 
     experiment = load_figure(key).experiment
     for number, spec in enumerate(experiment.runs(SCALES["tiny"], {}, 1)):

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 from msgspec.structs import replace
 
-from analysis.spark import load as load_runs
+from analysis.tables import load as load_runs
 from harness.experiment import SCALES
 from harness.run import check_all, execute
 from paper_figs import load_figure

@@ -148,7 +148,7 @@ def test_the_model_has_many_runs_and_real_agents_few() -> None:
 @pytest.mark.slow
 @pytest.mark.long
 def test_one_small_run_of_each_for_real(spark: Any, tmp_path: Path) -> None:
-    from analysis.spark import load
+    from analysis.tables import load
 
     found = {}
     for figure in (overhead, serf_model):

@@ -18,7 +18,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def tables(data: Data) -> FigureTables:
     from analysis.metrics import brokers_used
-    from analysis.spark import collect
+    from analysis.tables import collect
 
     return {"used": collect(brokers_used(data.decisions), ["run_id"])}
 

@@ -6,7 +6,8 @@ import pandas as pd
 import pytest
 from msgspec.structs import replace
 
-from analysis.spark import load, session
+from analysis.spark import session
+from analysis.tables import load
 from analysis.verdicts import Interval, Judgement, judge
 from harness.estimate import campaign_seconds
 from harness.experiment import SCALES, repeated

@@ -180,7 +180,7 @@ def test_who_was_not_run_leaves_its_claims_undecided():
 @pytest.mark.slow
 def test_tables_of_runs_in_virtual_time(spark, tmp_path):
     """Twins and ours on the five cities: each run under its name, each group once, the oracle right by definition."""
-    from analysis.spark import load
+    from analysis.tables import load
 
     regime = changed(FAST, duration="5s")
     names = ("static-split", "overwrite", "overwrite, all", "fixed-window, cache")

@@ -141,7 +141,7 @@ def test_every_claim_has_a_case_and_waits_for_its_figure():
 @pytest.mark.slow
 def test_tables_of_runs_in_virtual_time(spark, tmp_path):
     """Ours: a dead node loses its fifth, a cut loses nothing; a store that is dead limits nothing."""
-    from analysis.spark import load
+    from analysis.tables import load
 
     scale = SCALES["quick"]
     specs = [contenders.oracle(REGIME, scale)]

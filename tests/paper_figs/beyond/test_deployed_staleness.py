@@ -175,7 +175,7 @@ def test_every_claim_has_a_case_and_waits_for_its_figure():
 @pytest.mark.slow
 def test_another_limiter_in_the_server_s_place_contradicts_its_twin(spark, tmp_path):
     """Runs in virtual time stand for servers: the twin itself, on the same requests, and one that does otherwise."""
-    from analysis.spark import load
+    from analysis.tables import load
 
     specs = [contenders.oracle(REGIME, SCALES["quick"])]
     for name in ("overwrite", "overwrite, all"):
@@ -207,7 +207,7 @@ def test_another_limiter_in_the_server_s_place_contradicts_its_twin(spark, tmp_p
 
 @pytest.mark.slow
 def test_tables_know_how_stale_each_run_is(spark, tmp_path):
-    from analysis.spark import load
+    from analysis.tables import load
 
     one = SCALES["quick"]
     specs = [

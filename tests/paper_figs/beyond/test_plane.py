@@ -226,13 +226,14 @@ def test_the_figure_says_what_was_offered() -> None:
 
 
 def data_of(folder: Path, specs: list[RunSpec]) -> Any:
-    from analysis import spark
+    from analysis.spark import session
+    from analysis.tables import load
 
     folders = []
     for number, spec in enumerate(specs):
         folders.append(folder / "runs" / f"{number:02d}")
         execute(spec, folders[-1].name, folders[-1])
-    return spark.load(spark.session(), folders)
+    return load(session(), folders)
 
 
 @pytest.mark.slow

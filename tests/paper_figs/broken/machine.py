@@ -29,7 +29,7 @@ from tests.paper_figs.tables import claim_called
 from workloads import load as load_workload
 
 if TYPE_CHECKING:
-    from analysis.spark import Data
+    from analysis.tables import Data
 
 SEED = 11  # ours: of the plays
 REPETITIONS = 5  # what a claim takes
@@ -193,6 +193,7 @@ def _carried_out(spec: RunSpec) -> Journal:
 def tables_of(play: Play, broken: Broken | None, folder: Path, processes: int = 1) -> dict[str, Any]:
     """The tables of all figures of a play, true or broken, as claims read them."""
     from analysis import spark
+    from analysis import tables as raw
 
     tables: dict[str, Any] = {}
     for key, specs in grid(play).items():
@@ -201,7 +202,7 @@ def tables_of(play: Play, broken: Broken | None, folder: Path, processes: int = 
             if specs:
                 acted = _acted(specs, broken.swaps if broken else (), 0 if is_patched else processes)
                 folders = _written(acted, specs, folder / key)
-                made = figure.tables(spark.load(spark.session(), folders))
+                made = figure.tables(raw.load(spark.session(), folders))
             else:  # computed from formulas alone
                 made = figure.tables(cast("Data", None))
         tables |= {f"{key}/{name}": table for name, table in made.items()}

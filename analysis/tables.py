@@ -1,0 +1,179 @@
+"""The raw tables of chosen runs, as Spark frames.
+
+Frames read an explicit list of files with the known schema: no listing jobs, no footers read ahead.
+``Data.select`` reads the chosen runs' files only.  Caching the whole was slower: 13 s to fill it.
+"""
+
+import os
+import re
+import tempfile
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from analysis.spark import java_answers
+from core.errors import MachineError
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True)
+class Data:
+    """The raw tables of some runs, as Spark frames with the columns of ``collectors.schema``.
+
+    A table that no run wrote is an empty frame.
+    """
+
+    spark: "SparkSession | None"  # None: there are no runs, and nothing asks for tables
+    folders: tuple[Path, ...]  # named by run id
+    scratch: Path | None = None  # where the files of many runs are put together; None: they are read one by one
+
+    @property
+    def runs(self) -> "DataFrame":
+        """One row a run: axes, factors, outcome."""
+        return self.table("runs")
+
+    @property
+    def latency_histogram(self) -> "DataFrame":
+        """Counts of latencies by run, round, broker and metric: the only source of percentiles."""
+        return self.table("latency_histogram")
+
+    @property
+    def messages(self) -> "DataFrame":
+        """Single messages, of the runs that kept them."""
+        return self.table("messages")
+
+    @property
+    def requests(self) -> "DataFrame":
+        """Single requests to limiters, and what was decided."""
+        return self.table("requests")
+
+    @property
+    def samples(self) -> "DataFrame":
+        """Values of metrics sampled over time: backlogs, rates."""
+        return self.table("samples")
+
+    @property
+    def decisions(self) -> "DataFrame":
+        """Search rounds by broker, final assignments, commands."""
+        return self.table("decisions")
+
+    @property
+    def paths(self) -> "DataFrame":
+        """Paths between hosts, requested and measured, of live runs."""
+        return self.table("paths")
+
+    def table(self, name: str) -> "DataFrame":
+        """The table of this name, one of ``collectors.schema.TABLES``."""
+        if name not in self._frames:
+            self._frames[name] = self._table(name)
+        return self._frames[name]
+
+    @cached_property
+    def _frames(self) -> dict[str, "DataFrame"]:
+        return {}
+
+    def select(self, run_ids: Collection[str]) -> "Data":
+        """The same tables, of these runs only: their files alone are read."""
+        wanted = set(run_ids)
+        folders = tuple(folder for folder in self.folders if folder.name in wanted)
+        missing = wanted - {folder.name for folder in folders}
+        assert not missing, f"runs that were not loaded: {sorted(missing)[:5]}"
+        return Data(self.spark, folders, self.scratch)
+
+    def _table(self, name: str) -> "DataFrame":
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        from collectors.schema import TABLES
+
+        assert self.spark is not None, "an analytic figure has no runs to ask for"
+        schema = from_arrow_schema(TABLES[name])
+        files = [file for folder in self.folders if (file := folder / f"{name}.parquet").is_file()]
+        if not files:
+            return self.spark.createDataFrame([], schema)
+        if self.scratch is not None and len(files) > 1:
+            files = [_put_together(files, self.scratch)]
+        return self.spark.read.schema(schema).parquet(*(f"file://{_literally(file)}" for file in files))
+
+
+def _literally(path: Path) -> str:
+    """The path as a pattern that matches nothing else: a folder may be called "run [2]"."""
+    return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
+
+
+def _put_together(files: Sequence[Path], scratch: Path) -> Path:
+    """One file with the rows of all ``files``: Spark takes milliseconds to open each, in every query anew.
+
+    It has several row groups, so that all cores have something to read.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    whole = pa.concat_tables([_read(file) for file in files])
+    handle, path = tempfile.mkstemp(".parquet", f"{files[0].stem}-", scratch)
+    with os.fdopen(handle, "wb") as file:
+        pq.write_table(whole, file, row_group_size=max(1_000, whole.num_rows // 8), store_schema=False)
+    return Path(path)
+
+
+def _read(file: Path) -> "pa.Table":
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.ParquetFile(file).read()
+    except (pa.ArrowException, OSError):
+        raise MachineError(f"{file} cannot be read", _DAMAGED_FIX) from None
+
+
+def load(spark: "SparkSession", run_folders: Sequence[Path], scratch: Path | None = None) -> Data:
+    """The tables of ``run_folders``, which are as they were written, else ``Damage``; queries read them when they ask.
+
+    ``scratch``: a folder that all workers see and the caller removes at the end.  With it, the tables of
+    many runs are put together in one file before Spark reads them, which is much faster.
+    """
+    from collectors.integrity import verified
+
+    folders = tuple(sorted(folder.resolve() for folder in run_folders))
+    for folder in folders:
+        verified(folder)
+    return Data(spark, folders, scratch)
+
+
+@contextmanager
+def computed_once(frame: "DataFrame") -> Iterator["DataFrame"]:
+    """``frame``, which several queries ask for, kept in memory inside the block."""
+    kept = frame.cache()
+    try:
+        yield kept
+    finally:
+        kept.unpersist()
+
+
+_DAMAGED_FIX = "remove its run folder and run again"
+
+
+def collect(frame: "DataFrame", order: Sequence[str]) -> "pd.DataFrame":
+    """``frame`` as a pandas frame, its rows sorted by the columns ``order`` (Spark's own order changes).
+
+    MachineError names a Parquet file that cannot be read.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        with java_answers():
+            rows: pd.DataFrame = frame.toPandas()
+    except (PySparkException, Py4JJavaError) as error:
+        match = re.search(r"FAILED_READ_FILE.* reading file file:/*(/\S+)", str(error))
+        if match is None:
+            raise
+        raise MachineError(f"{unquote(match[1].rstrip('.'))} cannot be read", _DAMAGED_FIX) from None
+    return rows.sort_values(list(order), kind="stable", ignore_index=True)
