@@ -22,7 +22,8 @@ VEGA = "vega.js"  # only pages with charts load it
 
 # Pages that other verbs leave in the folder: file -> what the index calls it.
 GUESTS = {
-    "advise.html": "Advice: which system for this log",
+    "advise.html": "Advice: which limiter for this log",
+    "advise-trace.html": "Advice: which distributor for this trace",
     "diff.html": "Differences between two results",
     "audit.html": "Audit of a log",
 }

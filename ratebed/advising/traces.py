@@ -203,7 +203,7 @@ def _said(
     body += section_of("Where it turns", table_of(TURN_HEAD, turns, [False] * len(turns), "other SLOs"))
     body += section_of("How it is judged", "".join(f"<p>{note}</p>" for note in notes))
     body += section_of("Again", table_of(("command",), [(command,)], [False], "command"))
-    page = written(request.out / "report" / "advise.html", f"Advice for {Path(asked.path).name}", body)
+    page = written(request.out / "report" / "advise-trace.html", f"Advice for {Path(asked.path).name}", body)
     lines = [said, "", *in_columns(HEAD, rows), "", *in_columns(TURN_HEAD, turns), "", *(f"  {note}" for note in notes)]
     lines += ["", f"again: {command}", f"page: {page}"]
     document: Json = {
