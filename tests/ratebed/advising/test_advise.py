@@ -82,6 +82,19 @@ def test_from_a_log_to_an_answer(tmp_path):
     assert plan.returncode == 0 and "0 of" in plan.stdout, plan.stdout + plan.stderr
 
 
+def test_a_trace_that_one_broker_carries_cannot_decide_between_those_that_fill_brokers(tmp_path):
+    """Twenty messages a second: who fills brokers one by one needs one of them, LB takes all that there are."""
+    rng = random.Random(1)
+    sent = sorted((rng.uniform(0, 100), f"p{number % 20}") for number in range(2_000))
+    trace, out = tmp_path / "trace.csv", tmp_path / "out"
+    trace.write_text("publisher,instant\n" + "".join(f"{who},{at:.6f}\n" for at, who in sent))
+    done = ratebed("advise", "--trace", str(trace), "--slo", "5ms", "--repetitions", "2", "--out", str(out), "--json")
+    assert done.returncode == 3, done.stderr
+    found = json.loads(done.stdout)
+    assert not found["decided"] and "conc, max-min and srtm put all of it on one broker" in found["answer"]
+    assert [path.name for path in (out / "report").glob("advise*.html")] == ["advise-trace.html"]
+
+
 def test_bad_input_is_one_line(tmp_path):
     log = str(jsonl(tmp_path / "a.jsonl", rows(600, 20)))
     for words, text in (
