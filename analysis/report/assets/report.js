@@ -129,12 +129,15 @@ const ratebed = (() => {
       chart.take(chart.firstTable());
     },
 
-    // The table that says most in a slice: one with intervals, else the first with an x that is not the series.
+    // The table that says most in a slice: one with intervals, else the first with an x that is not the series;
+    // never one of equal values.
     firstTable() {
       const tables = Object.entries(chart.figure.tables).filter(([name]) => name !== USAGE);
       const drawn = chart.figure.digitised.find((curve) => curve.table);
       if (drawn) return drawn.table;
-      const fits = ([, table]) => table.y && table.x && table.x !== table.series;
+      const heights = (table) => table.rows.map((row) => row[table.columns.indexOf(table.y)]).filter((y) => y !== null);
+      const differs = (table) => new Set(heights(table)).size > 1;
+      const fits = ([, table]) => table.y && table.x && table.x !== table.series && differs(table);
       return (tables.find((entry) => fits(entry) && entry[1].y === "mean") || tables.find(fits) || tables[0])[0];
     },
 
@@ -163,11 +166,24 @@ const ratebed = (() => {
         if (column === x || column === series) continue;
         const values = [...new Set(rows.map((row) => String(row[column])))];
         if (values.length < 2) continue;
-        if (!values.includes(only[column])) only[column] = values[0];
+        if (!values.includes(only[column])) only[column] = chart.telling(rows, column, values);
         held.push([column, values]);
         rows = rows.filter((row) => String(row[column]) === only[column]);
       }
       return [rows, held];
+    },
+
+    // The value of a column whose rows differ most in y, then in x and series: others may be all zeros, or one point.
+    telling(rows, column, values) {
+      const { x, y, series } = chart.choice;
+      const seen = new Map(values.map((value) => [value, [new Set(), new Set()]]));
+      for (const row of rows) {
+        const [heights, points] = seen.get(String(row[column]));
+        heights.add(row[y]);
+        points.add(JSON.stringify([row[x], row[series]]));
+      }
+      const [most] = [...seen].sort(([, one], [, other]) => other[0].size - one[0].size || other[1].size - one[1].size);
+      return most[0];
     },
 
     label(name) { return (chart.figure.looks[name] || [name])[0]; },
