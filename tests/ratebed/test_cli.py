@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.campaign import Finished, finished_runs
+from harness.campaign import finished_runs
+from harness.executors.api import Finished
 from harness.experiment import RunSpec
 from paper_figs import FIGURES, all_claims
 from ratebed import progress
