@@ -124,13 +124,15 @@ def java_answers() -> Iterator[None]:
 
 
 def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
-    from py4j.protocol import Py4JJavaError
 
     ours = _EVERYWHERE | (_ON_THIS_MACHINE if _is_here(master) else {})
-    ours["spark.local.dir"] = ours["spark.sql.warehouse.dir"] = tempfile.gettempdir()
+    ours["spark.sql.warehouse.dir"] = tempfile.gettempdir()
+    if _is_here(master):
+        ours["spark.local.dir"] = tempfile.gettempdir()
     conf = SparkConf(loadDefaults=False).setAll([*{**ours, **settings, "spark.master": master}.items()])
     if SparkContext._gateway is None:  # a stopped session leaves its Java behind, ready for the next
         _start_java(conf, find_java(), master)

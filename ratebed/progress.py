@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-from harness.executors.api import Finished
 from harness.estimate import expected_seconds
+from harness.executors.api import Finished
 from harness.experiment import RunSpec
 from ratebed.wording import span
 

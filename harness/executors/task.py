@@ -1,4 +1,4 @@
-"""A task on a worker, before anything of ours is imported there: is this the code, and this the environment?
+"""A task on a worker, which looks at code and environment before it imports anything of ours.
 
 Functions of this module are sent to workers by value.  So it imports nothing of ours at its top, and what it imports
 of ours, in ``carry_out``, comes from the archive that it has just looked at.

@@ -48,16 +48,11 @@ def readings(
         there = [key for key in chosen if _stands_in(key, tried, extra)]
         if there:
             words = (there, False, scale, seed, jobs, out, extra)
-            requests.append(
-                o.make_request(
-                    *words,
-                    draws=not cell,
-                    repetitions=repetitions,
-                    executor=executor,
-                    spark_master=spark_master,
-                    spark_conf=spark_conf,
-                )  # fmt: skip
-            )
+            request = o.make_request(
+                *words, draws=not cell, repetitions=repetitions,
+                executor=executor, spark_master=spark_master, spark_conf=spark_conf,
+            )  # fmt: skip
+            requests.append(request)
     return produce_readings(requests)
 
 
