@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import pyspark
 
 from analysis.java import find_java
 
+ROOT = Path(__file__).parents[3]
 LOOPBACK = "127.0.0.1"
 APART = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 # Room for two executors and a driver beside other tests; the first compiler alone, as for all that is short.
@@ -97,6 +98,7 @@ def _daemon(made: Cluster, before: list[str], name: str, words: list[str]) -> It
         **os.environ, "SPARK_HOME": str(home), "JAVA_HOME": str(find_java()), "SPARK_LOCAL_IP": LOOPBACK,
         "SPARK_DAEMON_MEMORY": "128m", "SPARK_DAEMON_JAVA_OPTS": QUICK,
     }  # fmt: skip
+    environment.pop("PYTHONPATH", None)  # workers know nothing of this checkout
     where, log = made.folder / name, made.folder / f"{name}.log"
     where.mkdir()
     command = [*before, str(home / "bin" / "spark-class"), f"org.apache.spark.deploy.{words[0].lower()}.{words[0]}"]
@@ -121,7 +123,12 @@ def _said(log: Path, pattern: str) -> str:
     raise AssertionError(f"{log.name} says nothing of {pattern!r}: {log.read_text()[-2000:]}")
 
 
-def ratebed(out: Path, *words: str, before: tuple[str, ...] = ()) -> subprocess.Popen[str]:
-    """The command line, as a user has it."""
-    command = [*before, sys.executable, "-m", "ratebed", *words, "--out", str(out)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+def ratebed(
+    out: Path, *words: str, folder: Path = ROOT, before: Sequence[str] = (), module: Sequence[str] = ("-m", "ratebed")
+) -> subprocess.Popen[str]:
+    """The command line in a folder, as a user has it."""
+    return subprocess.Popen(
+        [*before, sys.executable, *module, *words, "--out", str(out)],
+        cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
