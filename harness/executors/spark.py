@@ -120,7 +120,7 @@ class _Job:
         asked = [([_asked(item) for item in batch], batch[0][1] in suspects) for batch in batches]
         self.thread: Thread = InheritableThread(target=self._run, args=(order, asked), daemon=True)
 
-    def _run(self, order: task.Order, asked: list[tuple[list[task.Asked], bool]]) -> None:
+    def _run(self, order: task.Order, asked: list[tuple[list[task.Errand], bool]]) -> None:
         home = self.home
         try:
             self.context.setJobGroup(self.group, f"{sum(len(runs) for runs, _ in asked)} runs", True)
@@ -165,7 +165,7 @@ class _Job:
             )
 
 
-def _asked(item: Work) -> task.Asked:
+def _asked(item: Work) -> task.Errand:
     spec, run_id, _ = item
     return {"spec": spec.to_json().decode(), "run_id": run_id, "code": code_hash(spec)}
 

@@ -29,7 +29,7 @@ class Order(TypedDict):
     folder: str  # in which the command was given: relative paths mean files there
 
 
-class Asked(TypedDict):
+class Errand(TypedDict):
     """A run."""
 
     spec: str  # JSON
@@ -87,7 +87,7 @@ def _import_from(root: Path) -> None:
             del sys.modules[name]
 
 
-def carry_out(order: Order, batch: list[Asked], is_suspect: bool, home: "Accumulator[list[Told]]") -> None:
+def carry_out(order: Order, batch: list[Errand], is_suspect: bool, home: "Accumulator[list[Told]]") -> None:
     """Carry out runs on this worker, and send home what came of each.
 
     ``is_suspect``: a worker has ended over these runs before, as it has where Spark tries a task again.

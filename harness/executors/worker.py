@@ -29,13 +29,13 @@ from core.errors import HarnessError, SystemFault
 from core.garbage import collect_rarely
 from harness.code_version import code_hash, id_of
 from harness.executors.api import work
-from harness.executors.task import HASH_LETTERS, Asked, Order, Told
+from harness.executors.task import HASH_LETTERS, Errand, Order, Told
 from harness.experiment import RunSpec
 
 STRIKES = 2  # executors that ended over a run by itself, until it is not begun any more
 
 
-def carry_out(root: Path, order: Order, batch: list[Asked], is_suspect: bool) -> list[Told]:
+def carry_out(root: Path, order: Order, batch: list[Errand], is_suspect: bool) -> list[Told]:
     """What came of each run of a batch, or why none was begun.  ``root``: where our code is unpacked."""
     if not Path(__file__).is_relative_to(root):
         return [_refused(f"{Path(__file__).parents[2]} was imported there, not the archive")]
@@ -66,7 +66,7 @@ def _inside(folder: str) -> Iterator[None]:
         os.chdir(before)
 
 
-def _differing(asked: Asked) -> str:
+def _differing(asked: Errand) -> str:
     """What makes a run another one here than where it was planned; empty: nothing."""
     spec = _spec_of(asked)
     try:
@@ -82,7 +82,7 @@ def _differing(asked: Asked) -> str:
     return "" if run_id == asked["run_id"] else f"of run {asked['run_id']}, {files or 'the spec'} is another there"
 
 
-def _spec_of(asked: Asked) -> RunSpec:
+def _spec_of(asked: Errand) -> RunSpec:
     return msgspec.json.decode(asked["spec"], type=RunSpec)
 
 
@@ -93,7 +93,7 @@ def _prepared(runs: Path) -> None:
     remove_partials(runs)
 
 
-def _told(asked: Asked, runs: Path) -> Told:
+def _told(asked: Errand, runs: Path) -> Told:
     """Carry one run out, unless somebody has by now."""
     run_id = asked["run_id"]
     if is_whole(runs / run_id):
@@ -110,7 +110,7 @@ def _of(run_id: str, seconds: float, error: str = "", is_fatal: bool = False) ->
 # --- suspects ----------------------------------------------------------------------------------------
 
 
-def _by_themselves(root: Path, order: Order, batch: list[Asked]) -> Iterator[Told]:
+def _by_themselves(root: Path, order: Order, batch: list[Errand]) -> Iterator[Told]:
     """The runs of a batch in a process beside this one, and in another where that has ended."""
     runs, strikes = Path(order["runs"]), Path(order["strikes"])
     strikes.mkdir(exist_ok=True)
@@ -135,13 +135,13 @@ def _by_themselves(root: Path, order: Order, batch: list[Asked]) -> Iterator[Tol
             remove_partials(runs)
 
 
-def _failed(asked: Asked, runs: Path, what: str) -> Told:
+def _failed(asked: Errand, runs: Path, what: str) -> Told:
     error = SystemFault(what, "its companions are kept")
     record_failure(runs / asked["run_id"], asked["spec"], error)
     return _of(asked["run_id"], 0.0, str(error))
 
 
-def _strikes(strikes: Path, asked: Asked) -> int:
+def _strikes(strikes: Path, asked: Errand) -> int:
     try:
         return (strikes / asked["run_id"]).stat().st_size
     except FileNotFoundError:
@@ -149,7 +149,7 @@ def _strikes(strikes: Path, asked: Asked) -> int:
 
 
 @contextmanager
-def _process(root: Path, order: Order, batch: list[Asked]) -> Iterator[subprocess.Popen[str]]:
+def _process(root: Path, order: Order, batch: list[Errand]) -> Iterator[subprocess.Popen[str]]:
     """A process that carries out runs, one after the other; it ends with this one."""
     path = os.pathsep.join([str(root), *filter(None, [os.environ.get("PYTHONPATH")])])
     environment = {**os.environ, "PYTHONPATH": path}
