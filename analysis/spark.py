@@ -14,6 +14,7 @@ import errno
 import os
 import re
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
+LOOK_S = 5.0  # for a cluster's master to answer
 
 THIS_MACHINE = "local[*]"
 
@@ -129,6 +131,7 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
+    _look_for(master)
     ours = _EVERYWHERE | (_ON_THIS_MACHINE if _is_here(master) else {})
     ours["spark.sql.warehouse.dir"] = tempfile.gettempdir()
     if _is_here(master):
@@ -147,6 +150,21 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
 
 
 _CLUSTER_FIX = "look whether it runs, and at --spark-conf and SPARK_CONF_DIR: docs/cluster.md"
+
+
+def _look_for(master: str) -> None:
+    """MachineError where none of the masters of a standalone cluster listens: Spark would try for a minute."""
+    addresses = master.removeprefix("spark://").split(",") if master.startswith("spark://") else []
+    reason = ""
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=LOOK_S).close()
+            return
+        except (OSError, OverflowError) as error:
+            reason = described(error)
+    if addresses:
+        raise MachineError(f"{master}: {reason}", "start the cluster, or mend --spark-master: docs/cluster.md")
 
 
 def _is_here(master: str) -> bool:

@@ -22,6 +22,7 @@ from systems.api import Distribution, Outcome, System
 class Config:
     """Options."""
 
+
 def distribute(problem, config, rng):
     with Path(__file__).with_name("begun").open("a") as file:
         file.write("x")
