@@ -186,7 +186,7 @@ def _culprit(error: Exception, batches: list[Batch]) -> Batch:
 
 
 def _reason(error: Exception) -> str:
-    """The line that says most of what Java tells at length."""
+    """What went wrong in the last task, of what Java tells at length: of a traceback of Python's, its end."""
     text = re.split(r"\n\s*(?:at |Driver stacktrace)", str(error))[0]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return one_line(lines[-1] if lines else type(error).__name__, 160)
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    return one_line(re.sub(r"^.*most recent failure: Lost task.*? executor \w+\): ", "", lines[-1]), 160)

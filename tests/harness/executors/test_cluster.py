@@ -176,12 +176,26 @@ def test_an_archive_with_one_comment_more_runs_nothing(spark_cluster, grid, tmp_
     assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == [".code"]
 
 
+LOCAL = """
+import sys
+from pathlib import Path
+from harness.campaign import Campaign
+from harness.executors.local import LocalExecutor
+from harness.matrix import read_matrix
+from ratebed.options import SEED
+
+campaign = Campaign(Path(sys.argv[-1]) / "runs")
+campaign.add(read_matrix(Path(sys.argv[1]), SEED))
+print(campaign.run(LocalExecutor(1), lambda finished: None))
+"""
+
+
 def test_two_campaigns_of_two_pid_namespaces_share_a_folder(spark_cluster, grid, expected, tmp_path):
     (grid / "mended").touch()
     try:
         both = [
             ratebed(tmp_path, "run", "matrix.toml", *spark_cluster.words, folder=grid),
-            ratebed(tmp_path, "run", "matrix.toml", "--jobs", "1", folder=grid, before=APART),
+            ratebed(tmp_path, "matrix.toml", folder=grid, before=APART, module=("-c", LOCAL)),
         ]
         for code, said in map(ended, both):
             assert code == 0, said
