@@ -1,6 +1,7 @@
 """Campaigns on a cluster of two workers, each in PID and mount namespaces and a working folder of its own."""
 
 import re
+import shutil
 import time
 from contextlib import chdir
 from pathlib import Path
@@ -18,37 +19,7 @@ from tests.harness.executors.cluster import APART, WAIT_S, Cluster, cluster, rat
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
-# A system from outside the tree: it says whose modules it meets, and may take its process along.
-SYSTEM = '''
-import os, sys
-from dataclasses import dataclass
-from pathlib import Path
-
-from systems.api import Distribution, Outcome, System, Trial
-from systems.distribution.lb import distribute as balanced
-
-HERE = Path(__file__).resolve().parent
-
-
-@dataclass(frozen=True)
-class Config:
-    """Options."""
-
-    ends: bool = False
-
-
-def distribute(problem, config, rng):
-    with (HERE / "met").open("a") as file:
-        file.writelines(f"{sys.modules[name].__file__}\\n" for name in ("core.errors", "harness.run", "systems.api"))
-    if config.ends and not (HERE / "mended").exists():
-        os._exit(7)
-    from systems.loader import load_system
-    found = yield from balanced(problem, load_system("lb").config(), rng)
-    return found
-
-
-SYSTEM = System("ending", "lb, or the end of its process", config=Config, distribute=distribute)
-'''
+ENDING = Path(__file__).with_name("ending.py")
 MATRIX = """
 [[grid]]
 system = ["lb", "conc", "srtm"]
@@ -60,7 +31,7 @@ study_options = { envelope = "conformant" }
 system = "ending.py:SYSTEM"
 workload = "poisson"
 workload_options = { publishers = 300, batch = 10, group_size = 5 }
-system_options = { ends = [false, true] }
+system_options = { ends = ["", "exit"] }
 study_options = { envelope = "conformant" }
 """
 RUNS = 20
@@ -76,7 +47,7 @@ def spark_cluster(tmp_path_factory) -> Cluster:
 def grid(tmp_path_factory) -> Path:
     """A folder with a matrix file and the system that it names."""
     folder = tmp_path_factory.mktemp("grid")
-    (folder / "ending.py").write_text(SYSTEM)
+    shutil.copy(ENDING, folder)
     (folder / "matrix.toml").write_text(MATRIX)
     return folder
 

@@ -1,12 +1,17 @@
 """What the executor makes of a cluster's answers; the cluster itself is in ``test_cluster.py``."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
 from core.errors import MachineError
+from harness.campaign import Campaign
 from harness.executors import spark
+from harness.executors.local import LocalExecutor
 from harness.executors.spark import SparkExecutor
 from testbed.hosts.lock import machine_lock
-from tests.harness.common import small
+from tests.harness.common import parquet_hashes, small
 
 LOST = (
     "An error occurred while calling z:org.apache.spark.api.python.PythonRDD.collectAndServe.\n"
@@ -65,3 +70,19 @@ def test_live_runs_stay_here_and_start_no_spark(monkeypatch, tmp_path):
     executor = SparkExecutor(lambda: pytest.fail("Spark was started"))
     (finished,) = executor.map([(small(testbed="local", system="nobody"), "id", tmp_path / "runs")])
     assert "unknown system 'nobody'" in finished.error
+
+
+@pytest.mark.slow
+def test_where_spark_tries_nothing_again_a_run_that_ends_its_worker_is_found_by_another_job(spark, tmp_path):
+    shutil.copy(Path(__file__).with_name("ending.py"), tmp_path)
+    ending = small(system=f"{tmp_path / 'ending.py'}:SYSTEM", system_options={"ends": "exit"})
+    others = [small(n, system=system) for n in range(2) for system in ("lb", "conc")]
+    away, here = Campaign(tmp_path / "away"), Campaign(tmp_path / "here")
+    (guilty, *_), told = away.add([ending, *others]), []
+    (failure,) = away.run(SparkExecutor(lambda: spark.sparkContext), told.append)
+    assert failure.run_id == guilty and "ended its process with exit code 7" in failure.error
+    assert sorted(one.run_id for one in told) == sorted(away.wanted), "each comes home once"
+    here.add(others)
+    assert not here.run(LocalExecutor(1), lambda finished: None)
+    assert parquet_hashes(here.runs) == parquet_hashes(away.runs)
+    assert {path.name for path in away.runs.iterdir()} == {".code", f"{guilty}.failed", *here.wanted}

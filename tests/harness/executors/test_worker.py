@@ -1,6 +1,8 @@
 """What a worker does with a batch: it refuses other code, passes over what is done, and finds who ends processes."""
 
 import os
+import shutil
+from pathlib import Path
 
 import pytest
 
@@ -10,28 +12,7 @@ from harness.code_version import ROOT, code_hash, id_of
 from harness.executors import worker
 from tests.harness.common import small
 
-ENDING = '''
-import os
-from dataclasses import dataclass
-from pathlib import Path
-
-from systems.api import Distribution, Outcome, System
-
-
-@dataclass(frozen=True)
-class Config:
-    """Options."""
-
-
-def distribute(problem, config, rng):
-    with Path(__file__).with_name("begun").open("a") as file:
-        file.write("x")
-    os.kill(os.getpid(), 9)
-    yield
-
-
-SYSTEM = System("ending", "ends its process", config=Config, distribute=distribute)
-'''
+ENDING = Path(__file__).with_name("ending.py")
 
 
 @pytest.fixture
@@ -49,8 +30,8 @@ def errand(spec):
 
 
 def ending(folder):
-    (folder / "ending.py").write_text(ENDING)
-    return errand(small(system=f"{folder / 'ending.py'}:SYSTEM"))
+    shutil.copy(ENDING, folder)
+    return errand(small(system=f"{folder / 'ending.py'}:SYSTEM", system_options={"ends": "signal"}))
 
 
 def test_a_batch_is_carried_out_once(order, tmp_path):
@@ -94,7 +75,7 @@ def test_of_a_suspect_batch_one_run_fails_and_its_companions_finish(order, tmp_p
     told = worker.carry_out(ROOT, order, batch, True)
     assert [one["run_id"] for one in told] == [one["run_id"] for one in batch]
     assert [bool(one["error"]) for one in told] == [False, True, False] and said in told[1]["error"]
-    assert (tmp_path / "begun").read_text() == "x", "it is tried once"
+    assert (tmp_path / "met").read_text().count("\n") == 1, "it is tried once"
     runs = tmp_path / "runs"
     assert is_whole(runs / batch[0]["run_id"]) and is_whole(runs / batch[2]["run_id"])
     assert said in (runs / f"{guilty['run_id']}.failed" / "manifest.json").read_text()
@@ -109,4 +90,4 @@ def test_a_run_over_which_two_executors_ended_is_not_begun_a_third_time(order, t
     (strikes / once["run_id"]).write_text("x")
     told = {one["run_id"]: one["error"] for one in worker.carry_out(ROOT, order, [guilty, once], True)}
     assert "executor ended with it" in told[guilty["run_id"]] and told[once["run_id"]] == ""
-    assert not (tmp_path / "begun").exists()
+    assert not (tmp_path / "met").exists()
