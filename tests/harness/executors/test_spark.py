@@ -1,6 +1,7 @@
 """What the executor makes of a cluster's answers; the cluster itself is in ``test_cluster.py``."""
 
 import shutil
+import time
 from pathlib import Path
 
 import pytest
@@ -86,3 +87,19 @@ def test_where_spark_tries_nothing_again_a_run_that_ends_its_worker_is_found_by_
     assert not here.run(LocalExecutor(1), lambda finished: None)
     assert parquet_hashes(here.runs) == parquet_hashes(away.runs)
     assert {path.name for path in away.runs.iterdir()} == {".code", f"{guilty}.failed", *here.wanted}
+
+
+@pytest.mark.slow
+def test_what_is_given_up_leaves_no_job_and_all_that_has_finished(spark, tmp_path):
+    campaign = Campaign(tmp_path)
+    campaign.add(small(n, workload_options={"publishers": 2000, "batch": 10, "group_size": 5}) for n in range(16))
+    coming = SparkExecutor(lambda: spark.sparkContext).map([(s, i, tmp_path) for i, s in campaign.wanted.items()])
+    first = next(coming)
+    coming.close()  # as Ctrl-C does
+    tracker, deadline_s = spark.sparkContext.statusTracker(), time.monotonic() + 60
+    while tracker.getActiveJobsIds():
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    assert not first.error and first.run_id not in campaign.missing()
+    assert campaign.missing(), "nothing was left to give up"
+    assert not list(tmp_path.glob(".strikes*"))
