@@ -14,29 +14,44 @@ import errno
 import os
 import re
 import signal
+import socket
 import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING
 
 from analysis.java import JAVA_FIX, find_java
-from core.errors import MachineError, described
+from core.errors import MachineError, SpecError, described, one_line
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
+LOOK_S = 5.0  # for a cluster's master to answer
 
-_SETTINGS = {
+THIS_MACHINE = "local[*]"
+
+# Wherever it runs.  On a cluster all else is Spark's, SPARK_CONF_DIR's and the user's.
+_EVERYWHERE = {
     "spark.app.name": "ratebed",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    "spark.scheduler.mode": "FAIR",  # queries get their share while runs go on, those of campaigns on the cluster
+    "spark.sql.codegen.cache.maxEntries": "5000",  # figures ask alike: what was compiled for one serves the next
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    "spark.sql.session.timeZone": "UTC",
+}
+_ON_THIS_MACHINE = {
+    "spark.driver.memory": "3g",
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.driver.host": LOOPBACK,
     # With the first compiler alone Java has room for 48 MB of code; forty figures fill it, and what comes then crawls.
     # Spark's classes are thousands: checking each anew, and collecting garbage whenever a few MB of them are there,
     # took a tenth of the time.
@@ -49,20 +64,30 @@ _SETTINGS = {
     "spark.ui.retainedTasks": "50",
     "spark.sql.ui.retainedExecutions": "5",
     "spark.sql.shuffle.partitions": "4",
-    "spark.sql.codegen.cache.maxEntries": "5000",  # figures ask alike: what was compiled for one serves the next
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(10**6),  # list files here, without a job
-    "spark.sql.execution.arrow.pyspark.enabled": "true",
-    "spark.sql.session.timeZone": "UTC",
 }
+_MASTER = re.compile(r"local(\[[\d*, ]+\])?|yarn|spark://.+:\d+|k8s://.+")
+_PYTHON = "spark.pyspark.python"  # Spark's name for the interpreter of its workers
 
 
-def session(master: str = "local[*]", memory: str = "3g") -> "SparkSession":
+def check_master(master: str) -> None:
+    """SpecError where this is not where Spark can run for us."""
+    if master.startswith("sc://"):
+        what = f"{master}: Spark Connect has no SparkContext, which the tasks, archives and accumulators of runs need"
+        raise SpecError(what, "give the cluster itself: spark://HOST:PORT, yarn or k8s://URL")
+    if not _MASTER.fullmatch(master):
+        raise SpecError(f"no Spark master: {master!r}", "give spark://HOST:PORT, yarn, k8s://URL or local[*]")
+
+
+def session(master: str = THIS_MACHINE, settings: Mapping[str, str] = MappingProxyType({})) -> "SparkSession":
     """The Spark session of this process, started on first use.
 
     ``master``: ``local[*]``, or the URL of a cluster whose workers see the run folders under the same
-    paths.  ``memory``: of the driver.  MachineError where Java is missing, too old or does not start.
+    paths.  ``settings``: of Spark, before ours.  MachineError where Java is missing, too old or does not start,
+    SpecError for a master that is none, or one of Spark Connect.
     """
+    check_master(master)
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -72,7 +97,7 @@ def session(master: str = "local[*]", memory: str = "3g") -> "SparkSession":
     with _starting:
         if SparkContext._active_spark_context is not None:
             return SparkSession.builder.getOrCreate()
-        return _started(master, memory)
+        return _started(master, settings)
 
 
 _starting = threading.Lock()
@@ -100,20 +125,56 @@ def java_answers() -> Iterator[None]:
         raise MachineError(f"Spark cannot write to {tempfile.gettempdir()}: {_NO_ROOM}", fix) from None
 
 
-def _started(master: str, memory: str) -> "SparkSession":
+def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
+    from py4j.protocol import Py4JJavaError
     from pyspark import SparkConf, SparkContext
+    from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession
 
-    settings = {**_SETTINGS, "spark.master": master, "spark.driver.memory": memory}
-    settings["spark.local.dir"] = settings["spark.sql.warehouse.dir"] = tempfile.gettempdir()
-    if master.startswith("local"):
-        settings |= {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
-    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
+    _look_for(master)
+    ours = _EVERYWHERE | (_ON_THIS_MACHINE if _is_here(master) else {})
+    ours["spark.sql.warehouse.dir"] = tempfile.gettempdir()
+    if _is_here(master):
+        ours["spark.local.dir"] = tempfile.gettempdir()
+    conf = SparkConf(loadDefaults=False).setAll([*{**ours, **settings, "spark.master": master}.items()])
     if SparkContext._gateway is None:  # a stopped session leaves its Java behind, ready for the next
         _start_java(conf, find_java(), master)
-    python = {"PYSPARK_PYTHON": sys.executable} if master.startswith("local") else {}  # not just any python3
-    with _environment(python), _kept_handler():
-        return SparkSession(SparkContext(conf=conf))
+    # Not just any python3: workers of a cluster have the same environment at the same place, unless told otherwise.
+    chosen = settings.get(_PYTHON) or (not _is_here(master) and os.environ.get("PYSPARK_PYTHON")) or sys.executable
+    try:
+        with _environment({"PYSPARK_PYTHON": chosen}), _kept_handler():
+            return SparkSession(SparkContext(conf=conf))
+    except (PySparkException, Py4JJavaError) as error:
+        SparkContext._active_spark_context = None
+        raise MachineError(f"Spark does not start on {master}: {_told_by_java(error)}", _CLUSTER_FIX) from None
+
+
+_CLUSTER_FIX = "look whether it runs, and at --spark-conf and SPARK_CONF_DIR: docs/cluster.md"
+
+
+def _look_for(master: str) -> None:
+    """MachineError where none of the masters of a standalone cluster listens: Spark would try for a minute."""
+    addresses = master.removeprefix("spark://").split(",") if master.startswith("spark://") else []
+    reason = ""
+    for address in addresses:
+        host, _, port = address.rpartition(":")
+        try:
+            socket.create_connection((host.strip("[]"), int(port)), timeout=LOOK_S).close()
+            return
+        except (OSError, OverflowError) as error:
+            reason = described(error)
+    if addresses:
+        raise MachineError(f"{master}: {reason}", "start the cluster, or mend --spark-master: docs/cluster.md")
+
+
+def _is_here(master: str) -> bool:
+    return master.startswith("local")
+
+
+def _told_by_java(error: Exception) -> str:
+    """What comes before the places in Java's code."""
+    lines = re.split(r"\n\s*at ", str(error))[0].splitlines()
+    return one_line(lines[-1] if lines else type(error).__name__, 160)
 
 
 @contextmanager
@@ -127,13 +188,13 @@ def _kept_handler() -> Iterator[None]:
             signal.signal(signal.SIGINT, ours)
 
 
-def warm_up(master: str = "local[*]") -> None:
+def warm_up(master: str = THIS_MACHINE, settings: Mapping[str, str] = MappingProxyType({})) -> None:
     """Start the session, and make Java load what queries need, while something else goes on.
 
     Errors are left to whoever asks for the session.
     """
     with suppress(Exception):
-        numbers = session(master).range(9).selectExpr("id", "id % 3 as part")
+        numbers = session(master, settings).range(9).selectExpr("id", "id % 3 as part")
         numbers.groupBy("part").count().join(numbers, "part").orderBy("id").toPandas()
 
 
@@ -145,7 +206,7 @@ def _start_java(conf: "SparkConf", java_home: Path, master: str) -> None:
     from pyspark.java_gateway import launch_gateway
 
     environment = {"JAVA_HOME": str(java_home), "SPARK_HOME": str(Path(pyspark.__file__).parent)}
-    if master.startswith("local"):
+    if _is_here(master):
         environment["SPARK_LOCAL_IP"] = LOOPBACK  # else a host name that does not resolve is fatal
     with tempfile.TemporaryFile() as log, _environment(environment):
         try:

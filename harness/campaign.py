@@ -1,56 +1,25 @@
 """Many runs: what is done already is not repeated, a failed run does not stop the others."""
 
 import json
-import os
 import re
-import signal
-import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import zip_longest
-from multiprocessing import active_children, get_context, parent_process, resource_tracker
 from pathlib import Path
-from typing import Protocol
 
 from collectors.integrity import Damage, verified
 from collectors.partials import remove_partials
-from collectors.writer import is_whole, record_failure, set_aside
+from collectors.writer import is_whole, set_aside
 from core.digests import is_sealed, sealed
-from core.errors import MachineError, described
-from core.garbage import collect_rarely
+from core.errors import MachineError
 from core.writing import replace_file
 from harness.code_version import code_hash, code_of, id_of
 from harness.estimate import expected_seconds
+from harness.executors.api import Executor, Finished
 from harness.experiment import RunSpec
-from testbed import load_testbed
-from testbed.hosts.cleaning import remove_left
-from testbed.hosts.lock import machine_lock
 
 _RUN = re.compile(r"[0-9a-f]{16}")
-Work = tuple[RunSpec, str, Path]  # a run, its id, and the folder of all runs
-
-
-@dataclass(frozen=True)
-class Finished:
-    """One run came home: ``error`` is empty where it worked."""
-
-    spec: RunSpec
-    run_id: str
-    seconds: float
-    error: str = ""
-    fatal: bool = False  # the machine is at fault: going on makes no sense
-
-
-class Executor(Protocol):
-    """Where the runs of a campaign are executed."""
-
-    def map(self, work: list[Work]) -> Iterator[Finished]:
-        """Execute all, in any order; yield each as it finishes."""
-        ...
 
 
 @dataclass
@@ -171,113 +140,3 @@ def prepare_folder(folder: Path) -> None:
         probe.unlink()
     except OSError as error:
         raise MachineError(f"{folder}: {error.strerror}", "choose another folder with --out") from None
-
-
-def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
-    """One run, errors caught: what a worker process executes."""
-    from harness.run import execute
-
-    try:
-        seconds = execute(spec, run_id, runs / run_id)
-    except Exception as error:
-        fatal = isinstance(error, MachineError)
-        if not fatal or load_testbed(spec.testbed).real_time:  # the logs of its processes tell why
-            record_failure(runs / run_id, spec.to_json(), error)
-        return Finished(spec, run_id, 0.0, described(error), fatal)
-    return Finished(spec, run_id, seconds)
-
-
-def _give_way() -> None:
-    """What a worker begins with: the parent, which draws figures while further runs are played, goes first.
-
-    Else it would be left with them when all runs are done, alone, on one core.
-    """
-    os.nice(5)
-    collect_rarely()
-    live_with_the_parent()
-
-
-def live_with_the_parent() -> None:
-    """A worker ends with the command: at once if that is killed, and without a word on Ctrl-C."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = parent_process()
-    assert parent is not None
-
-    def watch() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-@contextmanager
-def _deaf_children() -> Iterator[None]:
-    """Processes that begin in here never hear Ctrl-C, not even before they come to ``_live_with_the_parent``."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def _start_tracker() -> None:
-    """Start Python's process that removes semaphores: quiet, or it has the last word where Ctrl-C ends us at once."""
-    before = os.environ.get("PYTHONWARNINGS")
-    os.environ["PYTHONWARNINGS"] = "ignore"
-    try:
-        resource_tracker.ensure_running()
-    finally:
-        del os.environ["PYTHONWARNINGS"]
-        if before is not None:
-            os.environ["PYTHONWARNINGS"] = before
-
-
-class LocalExecutor:
-    """The cores of this machine, a process each; runs in real time follow one by one, with the machine locked."""
-
-    def __init__(self, jobs: int):
-        self.jobs = jobs
-
-    def map(self, work_list: list[Work]) -> Iterator[Finished]:
-        """See ``Executor.map``; Ctrl-C ends the workers and loses nothing finished."""
-        live = [item for item in work_list if load_testbed(item[0].testbed).real_time]
-        yield from self._together([item for item in work_list if item not in live])
-        if live:
-            with machine_lock():
-                remove_left()  # what killed campaigns have left would run beside us, and be measured
-                yield from self._one_by_one(live)
-
-    @staticmethod
-    def _one_by_one(live: list[Work]) -> Iterator[Finished]:
-        """In real time a process may fail to come up; when that happens twice in a row, the machine is at fault."""
-        failed_before = False
-        for item in live:
-            finished = work(*item)
-            yield replace(finished, fatal=finished.fatal and failed_before)
-            failed_before = finished.fatal
-
-    def _together(self, work_list: list[Work]) -> Iterator[Finished]:
-        if self.jobs == 1 or len(work_list) < 2:
-            for item in work_list:
-                yield work(*item)
-            return
-        _start_tracker()
-        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_give_way)
-        try:
-            with _deaf_children():
-                futures = [pool.submit(work, *item) for item in work_list]
-            # Not ``wait`` again and again: that takes every future's lock each time, and Ctrl-C just then leaves some
-            # of them locked for ever.
-            for future in as_completed(futures):
-                yield future.result()
-        except KeyboardInterrupt:
-            for child in active_children():
-                child.kill()
-                child.join()
-            raise
-        except BrokenProcessPool:
-            raise MachineError(
-                "a worker process was killed", "free memory or lower --jobs; then repeat the command"
-            ) from None
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)

@@ -29,6 +29,7 @@ from testbed.topologies.topology import TOPOLOGIES
 from workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent
+SHIPPED = "COMMIT"  # the file in a copy of the checkout that says which commit it is
 _OURS = ("core", "systems", "workloads", "testbed", "studies", "collectors", "harness")
 _DATA = (".csv", ".toml", ".json", ".erl", "go.mod", "go.sum")
 _GO = ("*.go", "go.mod", "go.sum")
@@ -219,7 +220,9 @@ def _is_registry(node: ast.AST) -> bool:
 
 @cache
 def commit() -> str:
-    """The git commit, with ``+`` where files differ from it; "unknown" outside a checkout."""
+    """The git commit, with ``+`` where files differ from it; "unknown" outside a checkout and its shipped copies."""
+    if (ROOT / SHIPPED).is_file():
+        return (ROOT / SHIPPED).read_text()
     try:
         process = subprocess.run(
             ["git", "describe", "--always", "--abbrev=10", "--dirty=+"],

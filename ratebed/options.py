@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from analysis.spark import THIS_MACHINE, check_master
 from core.errors import SpecError
 from core.records import Options
 from core.registry import hint
@@ -20,6 +22,7 @@ from paper_figs.figure import Figure
 from paper_figs.outside import placed
 from testbed import load_testbed
 
+LOCAL, SPARK = EXECUTORS = ("local", "spark")  # where runs are executed
 Keys = Annotated[
     list[str] | None,
     typer.Argument(metavar="FIGURE...", help="figures, as in `ratebed list`", autocompletion=lambda: list(FIGURES)),
@@ -39,6 +42,13 @@ Calibration = Annotated[
     str, typer.Option("--calibration", help="model costs: a name or a .toml file; empty = the figure's")
 ]
 SparkMaster = Annotated[str, typer.Option("--spark-master", help="the Spark cluster; empty = this machine")]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option("--spark-conf", metavar="KEY=VALUE", help="a setting of Spark's, as spark.executor.memory=2g"),
+]
+ExecutorName = Annotated[
+    str, typer.Option("--executor", metavar="|".join(EXECUTORS), help="runs: processes here, or the Spark cluster's")
+]
 Claims = Annotated[
     list[str] | None, typer.Option("--claims", metavar="path.py:CLAIMS", help="more claims, from outside the tree")
 ]
@@ -49,6 +59,11 @@ UserPattern = Annotated[
     str, typer.Option("--pattern", help="a regular expression: its first group in the user's column is the user")
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="pass over lines that are no requests, and count them")]
+_SETTING = re.compile(r"spark\.[\w.-]+")
+_NO_SETTINGS = {
+    "spark.master": "use --spark-master",
+    "spark.submit.deployMode": "the command is the driver: it writes reports to this machine",
+}
 JOBS_MAXIMUM = 1_024  # processes of 400 MB each
 SEED_LIMIT = 2**63
 SEED = 2  # of what is shown unless somebody asks for another; nobody had looked at it when the readings were fixed
@@ -67,6 +82,8 @@ class RunRequest:
     testbed: str = ""  # empty: as the specs say
     calibration: str = ""
     spark_master: str = ""
+    spark_conf: Mapping[str, str] = field(default_factory=dict)
+    executor: str = LOCAL
     extra_system: str = ""  # joins the figures' grids
     figures: Mapping[str, Figure] = field(default_factory=dict)  # by key
     claims: tuple[str, ...] = ()  # about these figures, beside their own, each ``path.py:CLAIMS``
@@ -83,7 +100,7 @@ class RunRequest:
     @property
     def master(self) -> str:
         """The Spark cluster."""
-        return self.spark_master or "local[*]"
+        return self.spark_master or THIS_MACHINE
 
     def command(self, key: str) -> str:
         """The command that makes the figure ``key`` again."""
@@ -136,6 +153,7 @@ def make_request(
     repetitions: int = 0,
     is_quiet: bool = False,
     claims: Sequence[str] | None = None,
+    spark_conf: Sequence[str] | None = None,
     **others: str,
 ) -> RunRequest:
     """Check the words of a command; SpecError names the one that is wrong."""
@@ -147,6 +165,12 @@ def make_request(
         if others.get("testbed") != "ssh":
             raise SpecError("--inventory belongs to the testbed ssh", "add --testbed ssh")
         at["inventory"] = inventory
+    if others.get("spark_master"):
+        check_master(others["spark_master"])
+    if others.get("executor", LOCAL) not in EXECUTORS:
+        raise SpecError(f"unknown executor {others['executor']!r}", hint(others["executor"], EXECUTORS))
+    if others.get("executor") == SPARK and jobs:
+        raise SpecError("--jobs belongs to the executor local", "--spark-conf spark.cores.max=N bounds a cluster")
     if not 0 <= jobs <= JOBS_MAXIMUM:
         raise SpecError(f"--jobs {jobs}", f"give 0 to {JOBS_MAXIMUM}")
     if repetitions < 0:
@@ -162,8 +186,22 @@ def make_request(
     return RunRequest(
         tuple(figures), SCALES[scale], seed, out, workers, figures=figures, claims=more, figure_options=options,
         extra=tuple(extra), every=every, plot_invalid=plot_invalid, testbed_options=at, settings=settings or {},
-        draws=draws, repetitions=repetitions, is_quiet=is_quiet, **others,
+        draws=draws, repetitions=repetitions, is_quiet=is_quiet, spark_conf=spark_settings(spark_conf or ()), **others,
     )  # fmt: skip
+
+
+def spark_settings(texts: Sequence[str]) -> dict[str, str]:
+    """``KEY=VALUE`` texts as settings of Spark's; SpecError for what is none, or has an option of its own."""
+    settings: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not (equals and value and _SETTING.fullmatch(key)):
+            raise SpecError(f"--spark-conf {text!r}", "write KEY=VALUE, as in spark.executor.memory=2g")
+        if key in _NO_SETTINGS:
+            raise SpecError(f"--spark-conf {key}", _NO_SETTINGS[key])
+        if settings.setdefault(key, value) != value:
+            raise SpecError(f"--spark-conf {key}: {settings[key]} and {value}", "give one of them")
+    return settings
 
 
 def choose_docker_daemon(choice: str) -> None:

@@ -23,12 +23,14 @@ from collectors.writer import is_whole
 from core.digests import digest_of, is_sealed
 from core.errors import MachineError, SpecError
 from core.records import Json
-from harness.campaign import Campaign, Finished, LocalExecutor, finished_runs
+from harness.campaign import Campaign, finished_runs
 from harness.code_version import id_of
+from harness.executors.api import Executor, Finished
+from harness.executors.local import LocalExecutor
 from harness.experiment import RunSpec
 from harness.run import check_all
 from ratebed.altered import altered, check_held
-from ratebed.options import RunRequest
+from ratebed.options import SPARK, RunRequest
 from ratebed.progress import RunProgress
 from ratebed.settings import VIRTUAL, FigureSetting, other_readings, setting_of
 from systems.loader import load_system
@@ -174,14 +176,28 @@ def run(plan: CampaignPlan, request: RunRequest, notify: Callable[[Finished], No
     for run_id, reason in plan.campaign.damaged().items():
         print(f"damaged: {run_id}: {reason}; set aside, it is made anew", flush=True)
     total, jobs = len(plan.campaign.wanted), request.jobs
-    with RunProgress(plan.campaign.missing(), total, jobs, request.is_quiet) as progress:
+    on_spark = request.executor == SPARK
+    where = request.master if on_spark else f"{jobs} process{'es' * (jobs != 1)}"
+    with RunProgress(plan.campaign.missing(), total, jobs, where, request.is_quiet) as progress:
 
         def tell(finished: Finished) -> None:
             progress.finished(finished)
             if notify is not None:
                 notify(finished)
 
-        return plan.campaign.run(LocalExecutor(request.jobs), tell)
+        if not on_spark:
+            return plan.campaign.run(LocalExecutor(jobs), tell)
+        from analysis.spark import java_answers
+
+        with java_answers():
+            return plan.campaign.run(_spark_executor(request, progress.say), tell)
+
+
+def _spark_executor(request: RunRequest, say: Callable[[str], None]) -> Executor:
+    from analysis.spark import session
+    from harness.executors.spark import SparkExecutor
+
+    return SparkExecutor(lambda: session(request.master, request.spark_conf).sparkContext, say)
 
 
 def check_results(out: Path) -> None:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from collectors.integrity import verified
 from core.records import Json, Row
-from harness.campaign import Finished
+from harness.executors.api import Finished
 from harness.experiment import RunSpec
 from ratebed import interrupts, pipeline
 from ratebed.options import RunRequest
@@ -149,7 +149,7 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:
     from analysis.tables import collect, load
 
     with java_answers():
-        spark = session(request.master)
+        spark = session(request.master, request.spark_conf)
         try:
             data = load(spark, [request.out / "runs" / i for i in run_ids])
             latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])

@@ -5,8 +5,8 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
-from harness.campaign import Finished
 from harness.estimate import expected_seconds
+from harness.executors.api import Finished
 from harness.experiment import RunSpec
 from ratebed.wording import span
 
@@ -15,9 +15,9 @@ TRUSTED = 0.05  # ours: of the work; so much is taken from what was expected bef
 
 
 class RunProgress:
-    """Prints while runs finish; what fails is said at once.  ``is_quiet``: nothing else is."""
+    """Prints while runs finish; what fails is said at once.  ``where``: they run.  ``is_quiet``: nothing else is."""
 
-    def __init__(self, missing: Mapping[str, RunSpec], total: int, jobs: int, is_quiet: bool = False):
+    def __init__(self, missing: Mapping[str, RunSpec], total: int, jobs: int, where: str, is_quiet: bool = False):
         from rich.console import Console
         from rich.progress import BarColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
         from rich.progress import Progress as Bar
@@ -34,8 +34,8 @@ class RunProgress:
         self.begin_s = self.said_s = time.monotonic()
         if not is_quiet:
             have = total - self.count
-            on = f"on {jobs} process{'es' * (jobs != 1)}"
-            self.console.print(f"{total} run{'s' * (total != 1)}: {have} there already, {self.count} to do {on}")
+            runs = f"{total} run{'s' * (total != 1)}"
+            self.console.print(f"{runs}: {have} there already, {self.count} to do on {where}", markup=False)
 
     def __enter__(self) -> "RunProgress":
         self.bar.start()
@@ -45,6 +45,10 @@ class RunProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.bar.stop()
+
+    def say(self, what: str) -> None:
+        """A line that is no run's."""
+        self.console.print(what, markup=False)
 
     def finished(self, run: Finished) -> None:
         """A run came home."""

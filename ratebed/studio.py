@@ -23,7 +23,7 @@ from core.errors import MachineError, described
 from core.files import loaded_modules
 from core.records import Json
 from core.writing import replace_file
-from harness.campaign import Finished
+from harness.executors.api import Finished
 from paper_figs.saving import save
 from ratebed.options import RunRequest
 from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
@@ -75,7 +75,7 @@ class Studio:
         if not self._alone and any(self._awaited.values()):
             from analysis.spark import warm_up
 
-            Thread(target=warm_up, args=(self.request.master,), daemon=True).start()
+            Thread(target=warm_up, args=(self.request.master, self.request.spark_conf), daemon=True).start()
         for key, awaited in self._awaited.items():
             if not awaited and not self._alone:
                 self._begin(key)
@@ -90,7 +90,7 @@ class Studio:
             from analysis.spark import java_answers, session
 
             with suppress(MachineError), java_answers():  # it may have ended before
-                session(self.request.master).stop()
+                session(self.request.master, self.request.spark_conf).stop()
             self._scratch.cleanup()
 
     def finished(self, run: Finished) -> None:
@@ -147,7 +147,7 @@ class Studio:
         if figure.experiment.analytic:
             return figure.tables(Data(None, ()))
         with java_answers():
-            spark = session(self.request.master)
+            spark = session(self.request.master, self.request.spark_conf)
             folders = [runs / run_id for run_id in sorted(run_ids)]
             return figure.tables(load(spark, folders, self._folder()))
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 
 from core.errors import MachineError
-from harness.campaign import live_with_the_parent
+from harness.executors.local import live_with_the_parent
 from harness.soak.draw import draw, system_of
 from harness.soak.trial import Breach, play
 

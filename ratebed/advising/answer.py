@@ -108,7 +108,7 @@ def advise(question: Question, request: RunRequest, terms: Bounds = Bounds(), wi
 
     find_java()
     interrupts.writes_to(request.out)
-    Thread(target=warm_up, args=(request.master,), daemon=True).start()
+    Thread(target=warm_up, args=(request.master, request.spark_conf), daemon=True).start()
     tried = _tuning_runs(question, request.seed)
     run_all([spec for _, spec in tried.values()] + _oracles(question, request.seed), request, "tuning")
     measured = measured_of([*tried, *map(id_of, _oracles(question, request.seed))], request)
@@ -235,7 +235,7 @@ def measured_of(run_ids: Sequence[str], request: RunRequest) -> "pd.DataFrame":
 
     folders = [request.out / "runs" / run_id for run_id in dict.fromkeys(run_ids)]
     with TemporaryDirectory(dir=request.out) as scratch, java_answers():
-        return measured(load(session(request.master), folders, Path(scratch).resolve()))
+        return measured(load(session(request.master, request.spark_conf), folders, Path(scratch).resolve()))
 
 
 def stop_spark(request: RunRequest) -> None:
@@ -243,4 +243,4 @@ def stop_spark(request: RunRequest) -> None:
     from analysis.spark import java_answers, session
 
     with suppress(MachineError), java_answers():
-        session(request.master).stop()
+        session(request.master, request.spark_conf).stop()

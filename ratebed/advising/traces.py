@@ -118,7 +118,9 @@ def _measured(specs: list[RunSpec], request: RunRequest) -> "pd.DataFrame":
 
     folders = [request.out / "runs" / run_id for run_id in dict.fromkeys(map(id_of, specs))]
     with TemporaryDirectory(dir=request.out) as scratch, java_answers():
-        return per_run(load(session(request.master), folders, Path(scratch).resolve()), {}).set_index("run_id")
+        return per_run(
+            load(session(request.master, request.spark_conf), folders, Path(scratch).resolve()), {}
+        ).set_index("run_id")
 
 
 def _at_slo(slo: str, rows: "Mapping[str, pd.DataFrame]") -> _AtSlo:

@@ -78,7 +78,9 @@ def advise(
     seed: o.Seed = o.SEED,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
+    executor: o.ExecutorName = o.LOCAL,
     spark_master: o.SparkMaster = "",
+    spark_conf: o.SparkConf = None,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> int:
@@ -92,7 +94,8 @@ def advise(
         raise SpecError(f"--repetitions {repetitions}", "give at least 2: one has no interval")
     request = o.make_request(
         [], False, "quick", seed, jobs, out, [],
-        repetitions=repetitions, is_quiet=quiet, spark_master=spark_master,
+        repetitions=repetitions, is_quiet=quiet,
+        executor=executor, spark_master=spark_master, spark_conf=spark_conf,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         if trace:

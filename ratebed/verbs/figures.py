@@ -20,7 +20,9 @@ def figures(
     testbed: o.Testbed = "",
     docker_daemon: o.DockerDaemon = "",
     calibration: o.Calibration = "",
+    executor: o.ExecutorName = o.LOCAL,
     spark_master: o.SparkMaster = "",
+    spark_conf: o.SparkConf = None,
     plot_invalid: o.PlotInvalid = False,
     quiet: o.Quiet = False,
 ) -> int:
@@ -31,6 +33,6 @@ def figures(
     request = o.make_request(
         keys, every or not keys, scale, seed, jobs, out, given(context),
         testbed=testbed, calibration=calibration, spark_master=spark_master, plot_invalid=plot_invalid,
-        repetitions=repetitions, is_quiet=quiet,
+        repetitions=repetitions, is_quiet=quiet, executor=executor, spark_conf=spark_conf,
     )  # fmt: skip
     return produce_figures(request)[0]

@@ -30,7 +30,9 @@ def readings(
     repetitions: o.Repetitions = 0,
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
+    executor: o.ExecutorName = o.LOCAL,
     spark_master: o.SparkMaster = "",
+    spark_conf: o.SparkConf = None,
 ) -> int:
     """Judge the claims once in the cell of record and once in every other cell; all figures with readings by default.
 
@@ -46,7 +48,11 @@ def readings(
         there = [key for key in chosen if _stands_in(key, tried, extra)]
         if there:
             words = (there, False, scale, seed, jobs, out, extra)
-            requests.append(o.make_request(*words, draws=not cell, repetitions=repetitions, spark_master=spark_master))
+            request = o.make_request(
+                *words, draws=not cell, repetitions=repetitions,
+                executor=executor, spark_master=spark_master, spark_conf=spark_conf,
+            )  # fmt: skip
+            requests.append(request)
     return produce_readings(requests)
 
 

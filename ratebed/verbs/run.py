@@ -57,7 +57,9 @@ def run(
     docker_daemon: o.DockerDaemon = "",
     inventory: o.Inventory = "",
     calibration: o.Calibration = "",
+    executor: o.ExecutorName = o.LOCAL,
     spark_master: o.SparkMaster = "",
+    spark_conf: o.SparkConf = None,
     plot_invalid: o.PlotInvalid = False,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
@@ -73,7 +75,7 @@ def run(
         words, every, scale, seed, jobs, out, given(context),
         testbed=testbed, inventory=inventory, calibration=calibration, spark_master=spark_master, extra_system=system,
         plot_invalid=plot_invalid, testbed_options=options, repetitions=repetitions, is_quiet=quiet, claims=claims,
-        settings={} if matrix or workload else settings_of(settings),
+        settings={} if matrix or workload else settings_of(settings), executor=executor, spark_conf=spark_conf,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         code, summary = _run(request, matrix, workload, topology, settings)

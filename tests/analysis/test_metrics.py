@@ -1,5 +1,8 @@
 """Spark's answers against single-process twins, on random data and on small cases worked by hand."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -102,6 +105,26 @@ def test_released_in_window(frame_of):
     assert list(found["released_count"]) == [
         twins.released_in_window(part, window_ns) for part in (released[:40], released[40:]) for window_ns in windows_ns
     ]
+
+
+def test_workers_need_nothing_of_ours_for_what_they_are_sent(frame_of, monkeypatch):
+    """Queries go to clusters whose Python has no Ratebed."""
+    from pyspark import cloudpickle
+
+    sent = []
+    monkeypatch.setattr(
+        "pyspark.sql.group.GroupedData.applyInArrow", lambda self, function, schema: sent.append(function)
+    )
+    frame = frame_of("messages", {"run_id": ["a", "a"], "released_at_ns": [1, 2]})
+    metrics.released_in_window(frame, [0, 1], ["run_id"])
+    code = (
+        "import sys; import pyarrow as pa; from pyspark import cloudpickle\n"
+        "sys.modules |= dict.fromkeys(('analysis', 'collectors', 'core', 'harness'))  # who imports one, fails\n"
+        "most = cloudpickle.load(sys.stdin.buffer)\n"
+        "print(most(pa.table({'run_id': ['a', 'a'], 'released_at_ns': [1, 2]}))['released_count'].to_pylist())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], input=cloudpickle.dumps(sent[0]), capture_output=True)
+    assert done.stdout == b"[1, 2]\n", done.stderr
 
 
 @pytest.fixture

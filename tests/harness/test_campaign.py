@@ -14,9 +14,11 @@ import pytest
 from collectors.partials import own_mark
 from collectors.writer import record_failure, write_run
 from core.errors import MachineError
-from harness import campaign as campaign_module
-from harness.campaign import Campaign, Finished, LocalExecutor, in_order
+from harness.campaign import Campaign, in_order
 from harness.code_version import id_of
+from harness.executors import local
+from harness.executors.api import Finished
+from harness.executors.local import LocalExecutor
 from tests.harness.common import parquet_hashes, small
 
 SPECS = [small(repetition, system=system) for repetition in range(3) for system in ("lb", "conc", "srtm")]
@@ -121,7 +123,8 @@ def test_an_error_of_the_machine_ends_a_campaign(tmp_path):
 _KILLED = """
 import sys
 from pathlib import Path
-from harness.campaign import Campaign, LocalExecutor
+from harness.campaign import Campaign
+from harness.executors.local import LocalExecutor
 from tests.harness.test_campaign import LONGER
 if __name__ == "__main__":
     campaign = Campaign(Path(sys.argv[1]))
@@ -207,7 +210,7 @@ def test_the_longest_runs_come_first(tmp_path):
 def test_one_error_of_the_machine_in_real_time_is_a_failed_run_two_in_a_row_are_the_end(monkeypatch, tmp_path):
     errors = iter((True, False, True, True))
     monkeypatch.setattr(
-        campaign_module, "work", lambda spec, run_id, runs: Finished(spec, run_id, 0.0, "gone", fatal=next(errors))
+        local, "work", lambda spec, run_id, runs: Finished(spec, run_id, 0.0, "gone", fatal=next(errors))
     )
     items = [(small(n, testbed="local"), str(n), tmp_path) for n in range(4)]
     assert [found.fatal for found in LocalExecutor(2).map(items)] == [False, False, False, True]

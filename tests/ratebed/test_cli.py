@@ -12,7 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from harness.campaign import Finished, finished_runs
+from harness.campaign import finished_runs
+from harness.executors.api import Finished
 from harness.experiment import RunSpec
 from paper_figs import FIGURES, all_claims
 from ratebed import progress
@@ -300,14 +301,14 @@ def test_without_a_terminal_a_line_every_half_a_minute_says_what_is_left(capsys,
     specs = {str(number): RunSpec(system="lb", workload="poisson", repetition=number) for number in range(100)}
     clock = iter(range(0, 10_000, 7))
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    with progress.RunProgress(specs, 120, 2) as shown:
+    with progress.RunProgress(specs, 120, 2, "2 processes") as shown:
         for number, spec in specs.items():
             shown.finished(Finished(spec, number, 1.0, "it broke" if number == "50" else ""))
     first, *lines = capsys.readouterr().out.splitlines()
     assert first == "120 runs: 20 there already, 100 to do on 2 processes"
     assert len(lines) == 19 + 1 and sum(line.startswith("failed: 50 lb poisson") for line in lines) == 1
     assert lines[0] == "5 of 100 runs, about 6 min left" and lines[-1].endswith("s left")
-    with progress.RunProgress(specs, 100, 2, is_quiet=True) as shown:
+    with progress.RunProgress(specs, 100, 2, "2 processes", is_quiet=True) as shown:
         for number, spec in specs.items():
             shown.finished(Finished(spec, number, 1.0))
     assert capsys.readouterr().out == ""

@@ -11,7 +11,8 @@ import pytest
 
 from analysis.verdicts import Claim, Evidence, Judgement, above, within
 from core.registry import lookup
-from harness.campaign import Campaign, LocalExecutor
+from harness.campaign import Campaign
+from harness.executors.local import LocalExecutor
 from harness.experiment import RunSpec
 from harness.run import execute
 from paper_figs import load_figure

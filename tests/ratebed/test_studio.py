@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.campaign import Finished, work
+from harness.executors.api import Finished, work
 from paper_figs.catalogue import catalogue
 from ratebed import pipeline, reporting, studio
 from ratebed.options import make_request

@@ -22,7 +22,7 @@ import pytest
 from core.errors import MachineError
 from core.records import Request
 from core.units import SECOND_NS
-from harness.campaign import LocalExecutor
+from harness.executors.local import LocalExecutor
 from harness.run import carried_out, resolve
 from studies.distribution.asked import DeploymentConfig
 from studies.distribution.live import LiveDeployment
@@ -329,11 +329,11 @@ POINT = """--system lb --workload poisson --topology srtm-lan --testbed local --
 # With a lock of its own: the machine's may be held by somebody's campaign for an hour.
 SCRIPT = """
 import sys
-import harness.campaign
+import harness.executors.local
 from ratebed.cli import main
 from testbed.hosts.lock import machine_lock
 lock = sys.argv.pop(1)
-harness.campaign.machine_lock = lambda: machine_lock(lock)
+harness.executors.local.machine_lock = lambda: machine_lock(lock)
 main()
 """
 
@@ -390,7 +390,7 @@ def test_the_next_campaign_removes_what_a_killed_one_left(tmp_path: Path, monkey
         until(lambda: not marked_processes(token), "the end of its agents")
         assert record.exists() and folder.is_dir()
     monkeypatch.setenv("RATEBED_STATE", str(record.parent))
-    monkeypatch.setattr("harness.campaign.machine_lock", lambda: machine_lock(f"test{tmp_path}"))
+    monkeypatch.setattr("harness.executors.local.machine_lock", lambda: machine_lock(f"test{tmp_path}"))
     bystander = RunState(record.parent)
     (finished,) = LocalExecutor(1).map([(small(testbed="local", system="nobody"), "id", tmp_path / "runs")])
     assert "nobody" in finished.error

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
-from harness.campaign import work
+from harness.executors.api import work
 from harness.experiment import RunSpec
 from harness.run import carried_out, resolve
 from studies.distribution.asked import DeploymentConfig

@@ -1,0 +1,51 @@
+"""What a campaign asks of whoever executes its runs."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from collectors.writer import record_failure
+from core.errors import MachineError, described
+from harness.experiment import RunSpec
+from testbed import load_testbed
+
+Work = tuple[RunSpec, str, Path]  # a run, its id, and the folder of all runs
+
+
+@dataclass(frozen=True)
+class Finished:
+    """One run came home: ``error`` is empty where it worked."""
+
+    spec: RunSpec
+    run_id: str
+    seconds: float
+    error: str = ""
+    fatal: bool = False  # the machine is at fault: going on makes no sense
+
+
+class Executor(Protocol):
+    """Where the runs of a campaign are executed."""
+
+    def map(self, work: list[Work]) -> Iterator[Finished]:
+        """Execute all, in any order; yield each as it finishes."""
+        ...
+
+
+def is_live(item: Work) -> bool:
+    """Whether a run goes on in real time, and so on this machine, alone."""
+    return load_testbed(item[0].testbed).real_time
+
+
+def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
+    """One run, errors caught: what a worker process executes."""
+    from harness.run import execute
+
+    try:
+        seconds = execute(spec, run_id, runs / run_id)
+    except Exception as error:
+        fatal = isinstance(error, MachineError)
+        if not fatal or load_testbed(spec.testbed).real_time:  # the logs of its processes tell why
+            record_failure(runs / run_id, spec.to_json(), error)
+        return Finished(spec, run_id, 0.0, described(error), fatal)
+    return Finished(spec, run_id, seconds)

@@ -1,0 +1,113 @@
+"""The cores of this machine."""
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from dataclasses import replace
+from multiprocessing import active_children, get_context, parent_process, resource_tracker
+
+from core.errors import MachineError
+from core.garbage import collect_rarely
+from harness.executors.api import Finished, Work, is_live, work
+from testbed.hosts.cleaning import remove_left
+from testbed.hosts.lock import machine_lock
+
+
+def _give_way() -> None:
+    """What a worker begins with: the parent, which draws figures while further runs are played, goes first.
+
+    Else it would be left with them when all runs are done, alone, on one core.
+    """
+    os.nice(5)
+    collect_rarely()
+    live_with_the_parent()
+
+
+def live_with_the_parent() -> None:
+    """A worker ends with the command: at once if that is killed, and without a word on Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+@contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that begin in here never hear Ctrl-C, not even before they come to ``live_with_the_parent``."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _start_tracker() -> None:
+    """Start Python's process that removes semaphores: quiet, or it has the last word where Ctrl-C ends us at once."""
+    before = os.environ.get("PYTHONWARNINGS")
+    os.environ["PYTHONWARNINGS"] = "ignore"
+    try:
+        resource_tracker.ensure_running()
+    finally:
+        del os.environ["PYTHONWARNINGS"]
+        if before is not None:
+            os.environ["PYTHONWARNINGS"] = before
+
+
+class LocalExecutor:
+    """The cores of this machine, a process each; runs in real time follow one by one, with the machine locked."""
+
+    def __init__(self, jobs: int):
+        self.jobs = jobs
+
+    def map(self, work_list: list[Work]) -> Iterator[Finished]:
+        """See ``Executor.map``; Ctrl-C ends the workers and loses nothing finished."""
+        live = [item for item in work_list if is_live(item)]
+        yield from self._together([item for item in work_list if not is_live(item)])
+        if live:
+            with machine_lock():
+                remove_left()  # what killed campaigns have left would run beside us, and be measured
+                yield from self._one_by_one(live)
+
+    @staticmethod
+    def _one_by_one(live: list[Work]) -> Iterator[Finished]:
+        """In real time a process may fail to come up; when that happens twice in a row, the machine is at fault."""
+        failed_before = False
+        for item in live:
+            finished = work(*item)
+            yield replace(finished, fatal=finished.fatal and failed_before)
+            failed_before = finished.fatal
+
+    def _together(self, work_list: list[Work]) -> Iterator[Finished]:
+        if self.jobs == 1 or len(work_list) < 2:
+            for item in work_list:
+                yield work(*item)
+            return
+        _start_tracker()
+        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_give_way)
+        try:
+            with _deaf_children():
+                futures = [pool.submit(work, *item) for item in work_list]
+            # Not ``wait`` again and again: that takes every future's lock each time, and Ctrl-C just then leaves some
+            # of them locked for ever.
+            for future in as_completed(futures):
+                yield future.result()
+        except KeyboardInterrupt:
+            for child in active_children():
+                child.kill()
+                child.join()
+            raise
+        except BrokenProcessPool:
+            raise MachineError(
+                "a worker process was killed", "free memory or lower --jobs; then repeat the command"
+            ) from None
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)

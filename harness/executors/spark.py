@@ -1,0 +1,192 @@
+"""The workers of a Spark cluster: batches of runs are its tasks, and the run folder is one that all hosts see.
+
+One job carries out all that is to be done.  What comes of each run comes home in an accumulator, with the task that
+it was in.  Where tasks end their workers again and again, Spark gives the job up: the batch that it names is suspect
+then (``harness.executors.worker``), and another job goes on with what has not come home.
+"""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from secrets import token_hex
+from threading import Thread
+from typing import TYPE_CHECKING
+
+from collectors.partials import own_mark
+from core.errors import MachineError, one_line
+from harness.code_version import code_hash
+from harness.estimate import expected_seconds
+from harness.executors import task
+from harness.executors.api import Finished, Work, is_live
+from harness.executors.batches import batched
+from harness.executors.local import LocalExecutor
+from harness.executors.shipping import code_archive
+from harness.run import LIBRARIES
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.accumulators import Accumulator
+
+LOOK_EVERY_S = 0.1
+PATIENCE_S = 30.0  # with a cluster that gives us no executor, before anything is said
+TRIES = 4  # jobs in a row that were given up without a run that came home
+POOL = "runs"  # beside that of queries, which so get their share of the executors while runs go on
+_CRASHED = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|Python worker .*(died|killed)")
+_NAMED = re.compile(r"Task (\d+) in stage [\d.]+ failed")
+_OTHER_PYTHON = re.compile(r"different version: (\S+) than that in driver: (\S+?),")
+_ENVIRONMENT = "give its workers the environment of this machine: docs/cluster.md"
+
+Batch = list[Work]
+
+
+class SparkExecutor:
+    """The workers of a cluster; runs in real time stay on this machine.
+
+    ``start`` gives the context when there is something to do.  ``say`` is told what a user should know meanwhile.
+    """
+
+    def __init__(self, start: "Callable[[], SparkContext]", say: Callable[[str], None] = print):
+        self.start, self.say = start, say
+
+    def map(self, work_list: list[Work]) -> Iterator[Finished]:
+        """See ``Executor.map``.  MachineError where workers are no place for these runs, or do not answer.
+
+        Ctrl-C cancels the job; what has finished stays.
+        """
+        away = [item for item in work_list if not is_live(item)]
+        if away:
+            yield from self._on_the_cluster(away)
+        yield from LocalExecutor(1).map([item for item in work_list if is_live(item)])
+
+    def _on_the_cluster(self, work_list: list[Work]) -> Iterator[Finished]:
+        context, order = self.start(), self._order(work_list[0][2])
+        waiting = {run_id: (spec, run_id, runs) for spec, run_id, runs in work_list}
+        suspects: set[str] = set()
+        in_vain = 0
+        try:
+            while waiting:
+                count = len(waiting)
+                batches = _batches(list(waiting.values()), suspects, context.defaultParallelism)
+                job = _Job(context, order, batches, suspects)
+                for told in job.told(self.say):
+                    if item := waiting.pop(told["run_id"], None):
+                        yield Finished(item[0], item[1], told["seconds"], told["error"], told["fatal"])
+                assert job.error or not waiting, "runs have not come home, and Spark says that they have"
+                if job.error is not None:
+                    suspects.update(run_id for _, run_id, _ in _culprit(job.error, batches))
+                    in_vain = 0 if len(waiting) < count else in_vain + 1
+                    if in_vain == TRIES:
+                        raise MachineError(f"tasks go on ending their workers: {_reason(job.error)}", _ENVIRONMENT)
+        finally:
+            shutil.rmtree(order["strikes"], ignore_errors=True)
+
+    def _order(self, runs: Path) -> task.Order:
+        """Pack the code, and have it sent; what all tasks shall know."""
+        archive = code_archive()
+        self.start().addArchive(f"{archive.path}#{archive.name}")
+        return {
+            "archive": archive.name,
+            "digest": archive.digest,
+            "versions": task.versions_of(LIBRARIES),
+            "runs": str(runs.resolve()),
+            "strikes": str(runs.resolve() / f".strikes{own_mark()}"),  # as a half-written run, where we are killed
+            "folder": os.getcwd(),
+        }
+
+
+def _batches(work_list: list[Work], suspects: set[str], cores: int) -> list[Batch]:
+    """Batches in the order of the runs; in one with suspects are no others."""
+    parts = [[item for item in work_list if (item[1] in suspects) is suspect] for suspect in (False, True)]
+    return [batch for part in parts for batch in batched(part, lambda item: expected_seconds(item[0]), cores)]
+
+
+class _Job:
+    """One Spark job; ``error`` says afterwards why it was given up."""
+
+    def __init__(self, context: "SparkContext", order: task.Order, batches: list[Batch], suspects: set[str]):
+        from pyspark import InheritableThread, cloudpickle
+        from pyspark.accumulators import AddingAccumulatorParam
+
+        cloudpickle.register_pickle_by_value(task)
+        self.context, self.group = context, f"runs-{token_hex(4)}"
+        self.error: Exception | None = None
+        self.home: Accumulator[list[task.Told]] = context.accumulator([], AddingAccumulatorParam([]))
+        self.begin_s = time.monotonic()
+        self.has_begun = False
+        asked = [([_asked(item) for item in batch], batch[0][1] in suspects) for batch in batches]
+        self.thread: Thread = InheritableThread(target=self._run, args=(order, asked), daemon=True)
+
+    def _run(self, order: task.Order, asked: list[tuple[list[task.Errand], bool]]) -> None:
+        home = self.home
+        try:
+            self.context.setJobGroup(self.group, f"{sum(len(runs) for runs, _ in asked)} runs", True)
+            self.context.setLocalProperty("spark.scheduler.pool", POOL)
+            batches = self.context.parallelize(asked, len(asked))
+            batches.foreach(lambda batch: task.carry_out(order, *batch, home))
+        except Exception as error:
+            self.error = error
+
+    def told(self, say: Callable[[str], None]) -> Iterator[task.Told]:
+        """What comes home, as it does, until the job is over.  MachineError where a worker refuses to compute."""
+        seen = 0
+        self.thread.start()
+        try:
+            is_over = False
+            while not is_over:
+                self.thread.join(LOOK_EVERY_S)
+                is_over = not self.thread.is_alive()  # seen first: what has come home by then is read below
+                news = self.home.value[seen:]
+                seen += len(news)
+                for told in news:
+                    if "refused" in told:
+                        raise MachineError(f"{told['host']}: {told['refused']}", f"nothing was run; {_ENVIRONMENT}")
+                    yield told
+                self._grumble(say)
+        finally:
+            if self.thread.is_alive():
+                with suppress(Exception):  # Java may have ended
+                    self.context.cancelJobGroup(self.group)
+
+    def _grumble(self, say: Callable[[str], None]) -> None:
+        """Say once that nothing begins: Spark waits for ever, without a word."""
+        if self.has_begun or time.monotonic() - self.begin_s < PATIENCE_S:
+            return
+        self.has_begun = True
+        tracker = self.context.statusTracker()
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        if not any(stage and (stage.numActiveTasks or stage.numCompletedTasks) for stage in stages):
+            say(
+                f"{self.context.master} has given no executor in {PATIENCE_S:.0f} s: it is full, or what is asked is "
+                "more than it has (--spark-conf spark.executor.memory=1g); waiting"
+            )
+
+
+def _asked(item: Work) -> task.Errand:
+    spec, run_id, _ = item
+    return {"spec": spec.to_json().decode(), "run_id": run_id, "code": code_hash(spec)}
+
+
+def _culprit(error: Exception, batches: list[Batch]) -> Batch:
+    """The batch over which workers ended; else MachineError, with the reason, or the error of Spark's Java."""
+    from py4j.protocol import Py4JNetworkError
+
+    if isinstance(error, Py4JNetworkError | OSError | EOFError):
+        raise error
+    text = str(error)
+    if other := _OTHER_PYTHON.search(text):
+        raise MachineError(f"the workers have Python {other[1]}, here it is {other[2]}", _ENVIRONMENT)
+    named = _NAMED.search(text)
+    if named is None or not _CRASHED.search(text):
+        raise MachineError(f"Spark gave up: {_reason(error)}", _ENVIRONMENT)
+    return batches[int(named[1])]
+
+
+def _reason(error: Exception) -> str:
+    """What went wrong in the last task, of what Java tells at length: of a traceback of Python's, its end."""
+    text = re.split(r"\n\s*(?:at |Driver stacktrace)", str(error))[0]
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    return one_line(re.sub(r"^.*most recent failure: Lost task.*? executor \w+\): ", "", lines[-1]), 160)

@@ -1,0 +1,106 @@
+"""A task on a worker, which looks at code and environment before it imports anything of ours.
+
+Functions of this module are sent to workers by value.  So it imports nothing of ours at its top, and what it imports
+of ours, in ``carry_out``, comes from the archive that it has just looked at.
+"""
+
+import hashlib
+import platform
+import sys
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict
+
+if TYPE_CHECKING:
+    from pyspark.accumulators import Accumulator
+
+HASH_LETTERS = 16  # of a hash, where it is shown
+
+
+class Order(TypedDict):
+    """What all tasks of a campaign have in common, as plain values."""
+
+    archive: str  # the folder that it was unpacked to
+    digest: str  # of what was packed
+    versions: dict[str, str]  # of Python and of the libraries that results depend on, here
+    runs: str  # the folder of all runs
+    strikes: str  # a folder of runs that were begun by themselves, and have not ended
+    folder: str  # in which the command was given: relative paths mean files there
+
+
+class Errand(TypedDict):
+    """A run."""
+
+    spec: str  # JSON
+    run_id: str
+    code: str  # hash
+
+
+Told = dict[str, Any]  # {"run_id", "seconds", "error", "fatal"} of a run, or {"refused", "host"} of a whole task
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    """Relative path -> bytes of the files below ``root``; what Python and Numba leave there is none of them."""
+    files = (path.relative_to(root) for path in root.rglob("*") if path.is_file())
+    kept = (file for file in files if not any(part == "__pycache__" or part.startswith(".") for part in file.parts))
+    return {file.as_posix(): (root / file).read_bytes() for file in kept}
+
+
+def digest_of_tree(files: Mapping[str, bytes]) -> str:
+    """One SHA-256 of names and bytes."""
+    whole = hashlib.sha256()
+    for name in sorted(files):
+        whole.update(f"{name}\0{hashlib.sha256(files[name]).hexdigest()}\n".encode())
+    return whole.hexdigest()
+
+
+def versions_of(libraries: Iterable[str]) -> dict[str, str]:
+    """Of Python and of these installed packages; "none" of one that is not there."""
+    found = {"python": platform.python_version()}
+    for name in libraries:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "none"
+    return found
+
+
+def differing(root: Path, order: Order) -> str:
+    """What is not on this worker as it is where the campaign was begun; empty: it may compute."""
+    here = digest_of_tree(contents(root))
+    if here != order["digest"]:
+        return f"the code there has the hash {here[:HASH_LETTERS]}, here it is {order['digest'][:HASH_LETTERS]}"
+    there = versions_of(name for name in order["versions"] if name != "python")
+    others = [
+        f"{name} {there[name]}, here it is {own}" for name, own in order["versions"].items() if there[name] != own
+    ]
+    return f"it has {'; '.join(others)}" if others else ""
+
+
+def _import_from(root: Path) -> None:
+    """From now on what is imported of ours comes from there, even if a query has brought it from elsewhere."""
+    if str(root) not in sys.path:
+        sys.path.insert(0, str(root))
+        ours = {path.name for path in root.iterdir() if path.is_dir()}
+        for name in [name for name in sys.modules if name.partition(".")[0] in ours]:
+            del sys.modules[name]
+
+
+def carry_out(order: Order, batch: list[Errand], is_suspect: bool, home: "Accumulator[list[Told]]") -> None:
+    """Carry out runs on this worker, and send home what came of each.
+
+    ``is_suspect``: a worker has ended over these runs before, as it has where Spark tries a task again.
+    """
+    from pyspark import SparkFiles, TaskContext
+
+    root = Path(SparkFiles.get(order["archive"])).resolve()
+    context = TaskContext.get()
+    assert context is not None
+    if refused := differing(root, order):
+        home.add([{"refused": refused, "host": platform.node()}])
+        return
+    _import_from(root)
+    from harness.executors import worker
+
+    home.add(worker.carry_out(root, order, batch, is_suspect or context.attemptNumber() > 0))

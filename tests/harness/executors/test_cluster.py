@@ -1,0 +1,177 @@
+"""Campaigns on a cluster of two workers, each in PID and mount namespaces and a working folder of its own."""
+
+import re
+import shutil
+import time
+from contextlib import chdir
+from pathlib import Path
+
+import pytest
+
+from collectors.writer import is_whole
+from harness.campaign import Campaign, finished_runs
+from harness.executors.local import LocalExecutor
+from harness.matrix import read_matrix
+from ratebed.options import SEED, make_request
+from ratebed.pipeline import make_plan
+from tests.harness.common import parquet_hashes
+from tests.harness.executors.cluster import APART, WAIT_S, Cluster, cluster, ratebed, why_not
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+ENDING = Path(__file__).with_name("ending.py")
+MATRIX = """
+[[grid]]
+system = ["lb", "conc", "srtm"]
+workload = "poisson"
+workload_options = { publishers = [1800, 1900, 2000, 2100, 2200, 2300], batch = 10, group_size = 5 }
+study_options = { envelope = "conformant" }
+
+[[grid]]
+system = "ending.py:SYSTEM"
+workload = "poisson"
+workload_options = { publishers = 300, batch = 10, group_size = 5 }
+system_options = { ends = ["", "exit"] }
+study_options = { envelope = "conformant" }
+"""
+RUNS = 20
+
+
+@pytest.fixture(scope="module")
+def spark_cluster(tmp_path_factory) -> Cluster:
+    with cluster(tmp_path_factory.mktemp("cluster")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def grid(tmp_path_factory) -> Path:
+    """A folder with a matrix file and the system that it names."""
+    folder = tmp_path_factory.mktemp("grid")
+    shutil.copy(ENDING, folder)
+    (folder / "matrix.toml").write_text(MATRIX)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def expected(grid, tmp_path_factory) -> dict[str, str]:
+    """What the matrix's runs are, carried out here, when nothing ends."""
+    campaign = Campaign(tmp_path_factory.mktemp("expected"))
+    (grid / "mended").touch()
+    try:
+        with chdir(grid):
+            campaign.add(read_matrix(Path("matrix.toml"), SEED))
+            assert not campaign.run(LocalExecutor(1), lambda finished: None)
+    finally:
+        (grid / "mended").unlink()
+        (grid / "met").unlink()
+    return parquet_hashes(campaign.runs)
+
+
+def ended(process) -> tuple[int, str]:
+    said, _ = process.communicate(timeout=2 * WAIT_S)
+    return process.returncode, said
+
+
+def test_figures_are_the_same_bytes_as_those_of_local_processes(spark_cluster, tmp_path):
+    figures = ["srtm-fig5", "srtm-prop1"]  # the second asks Python functions on the workers
+    code, said = ended(ratebed(tmp_path / "away", "run", *figures, "--scale", "tiny", *spark_cluster.words))
+    assert code == 0, said
+    assert f"to do on {spark_cluster.master}" in said
+    request = make_request(figures, False, "tiny", SEED, 2, tmp_path / "here", [])
+    plan = make_plan(request)
+    assert not plan.campaign.run(LocalExecutor(2), lambda finished: None)
+    here, away = parquet_hashes(plan.campaign.runs), parquet_hashes(tmp_path / "away" / "runs")
+    assert here == away and {Path(name).parts[0] for name in here} == set(plan.campaign.wanted)
+    assert len(spark_cluster.unpacked()) >= 2, "each executor has the code of its own archive"
+
+
+def test_an_executor_and_a_run_that_end_take_nothing_along(spark_cluster, grid, expected, tmp_path):
+    words = ["run", "matrix.toml", *spark_cluster.words]
+    command = ratebed(tmp_path, *words, folder=grid)
+    deadline_s = time.monotonic() + WAIT_S
+    while len(finished_runs(tmp_path)) < 3:
+        assert time.monotonic() < deadline_s and command.poll() is None
+        time.sleep(0.02)
+    spark_cluster.executors()[0].kill()
+    before = len(finished_runs(tmp_path))
+    code, said = ended(command)
+    assert before < RUNS - 1, "the campaign was over before the executor was killed"
+    assert code == 1, said
+    (failed,) = (path.name.removesuffix(".failed") for path in (tmp_path / "runs").glob("*.failed"))
+    assert f"failed: {failed}" in said and "ended its process with exit code 7" in said
+    assert f"1 of {RUNS} runs failed" in said
+    others = {name: digest for name, digest in expected.items() if not name.startswith(failed)}
+    assert parquet_hashes(tmp_path / "runs") == others and len(others) < len(expected)
+    unpacked = [str(path.resolve()) for path in spark_cluster.unpacked()]
+    met = set((grid / "met").read_text().split())
+    assert met and all(any(module.startswith(f"{folder}/") for folder in unpacked) for module in met)
+
+    (grid / "mended").touch()
+    try:
+        code, said = ended(ratebed(tmp_path, *words, folder=grid))
+    finally:
+        (grid / "mended").unlink()
+    assert code == 0 and f"{RUNS} runs: {RUNS - 1} there already, 1 to do" in said, said
+    assert parquet_hashes(tmp_path / "runs") == expected
+    assert not list((tmp_path / "runs").glob("*.failed"))
+
+
+ALTERED = """
+import sys, tempfile
+from pathlib import Path
+from harness.executors import shipping, spark
+from ratebed.cli import main
+
+folder = sys.argv.pop(1)
+
+def altered():
+    files = shipping.shipped_files()
+    files["harness/run.py"] += b"# a comment\\n"
+    other = shipping.packed(files, Path(tempfile.mkdtemp(dir=folder)))
+    return shipping.code_archive()._replace(path=other.path)
+
+spark.code_archive = altered
+main()
+"""
+
+
+def test_an_archive_with_one_comment_more_runs_nothing(spark_cluster, grid, tmp_path):
+    begin = ("-c", ALTERED, str(tmp_path))
+    code, said = ended(ratebed(tmp_path / "out", "run", "matrix.toml", *spark_cluster.words, folder=grid, module=begin))
+    lines = said.splitlines()
+    assert code == 1 and len(lines) == 2, said
+    there, here = re.fullmatch(
+        r"ratebed: \S+: the code there has the hash (\w{16}), here it is (\w{16}); nothing was run; .*", lines[1]
+    ).groups()
+    assert there != here
+    assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == [".code"]
+
+
+LOCAL = """
+import sys
+from pathlib import Path
+from harness.campaign import Campaign
+from harness.executors.local import LocalExecutor
+from harness.matrix import read_matrix
+from ratebed.options import SEED
+
+campaign = Campaign(Path(sys.argv[-1]) / "runs")
+campaign.add(read_matrix(Path(sys.argv[1]), SEED))
+print(campaign.run(LocalExecutor(1), lambda finished: None))
+"""
+
+
+def test_two_campaigns_of_two_pid_namespaces_share_a_folder(spark_cluster, grid, expected, tmp_path):
+    (grid / "mended").touch()
+    try:
+        both = [
+            ratebed(tmp_path, "run", "matrix.toml", *spark_cluster.words, folder=grid),
+            ratebed(tmp_path, "matrix.toml", folder=grid, before=APART, module=("-c", LOCAL)),
+        ]
+        for code, said in map(ended, both):
+            assert code == 0, said
+    finally:
+        (grid / "mended").unlink()
+    assert parquet_hashes(tmp_path / "runs") == expected
+    folders = [path for path in (tmp_path / "runs").iterdir() if path.name != ".code"]
+    assert len(folders) == RUNS and all(map(is_whole, folders)), folders

@@ -1,0 +1,93 @@
+"""What a worker does with a batch: it refuses other code, passes over what is done, and finds who ends processes."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from collectors.partials import own_mark
+from collectors.writer import is_whole
+from harness.code_version import ROOT, code_hash, id_of
+from harness.executors import worker
+from tests.harness.common import small
+
+ENDING = Path(__file__).with_name("ending.py")
+
+
+@pytest.fixture
+def order(tmp_path):
+    runs = tmp_path / "runs"
+    runs.mkdir()
+    return {
+        "archive": "", "digest": "", "versions": {}, "runs": str(runs),
+        "strikes": str(runs / f".strikes{own_mark()}"), "folder": os.getcwd(),
+    }  # fmt: skip
+
+
+def errand(spec):
+    return {"spec": spec.to_json().decode(), "run_id": id_of(spec), "code": code_hash(spec)}
+
+
+def ending(folder):
+    shutil.copy(ENDING, folder)
+    return errand(small(system=f"{folder / 'ending.py'}:SYSTEM", system_options={"ends": "signal"}))
+
+
+def test_a_batch_is_carried_out_once(order, tmp_path):
+    batch = [errand(small(n)) for n in range(2)]
+    told = worker.carry_out(ROOT, order, batch, False)
+    assert [(one["run_id"], one["error"]) for one in told] == [(one["run_id"], "") for one in batch]
+    before = [path.stat().st_ino for path in sorted((tmp_path / "runs").iterdir())]
+    again = worker.carry_out(ROOT, order, batch, False)
+    assert [one["run_id"] for one in again] == [one["run_id"] for one in batch]
+    assert [path.stat().st_ino for path in sorted((tmp_path / "runs").iterdir())] == before
+
+
+def test_other_code_other_files_and_other_modules_are_refused_and_nothing_is_begun(order, tmp_path):
+    table = tmp_path / "input.csv"
+    table.write_text("1\n")
+    of_a_file = errand(small(1, inputs=(str(table),)))
+    (told,) = worker.carry_out(ROOT, order, [errand(small()), {**errand(small(2)), "code": "f" * 64}], False)
+    assert f"hash {code_hash(small())[:16]} there, here it is {'f' * 16}" in told["refused"]
+    table.write_text("2\n")
+    (told,) = worker.carry_out(ROOT, order, [errand(small()), of_a_file], False)
+    assert f"{table} is another there" in told["refused"]
+    table.unlink()
+    (told,) = worker.carry_out(ROOT, order, [of_a_file], False)
+    assert f"{table}: No such file" in told["refused"]
+    (told,) = worker.carry_out(tmp_path, order, [errand(small())], False)
+    assert f"{ROOT} was imported there, not the archive" in told["refused"]
+    assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_run_that_fails_is_recorded_and_told(order, tmp_path):
+    spec = small(3, system_options={"no_such": 1})
+    told = worker.carry_out(ROOT, order, [errand(spec), errand(small())], False)
+    assert "no_such" in told[0]["error"] and not told[0]["fatal"] and not told[1]["error"]
+    assert (tmp_path / "runs" / f"{id_of(spec)}.failed" / "manifest.json").is_file()
+
+
+@pytest.mark.slow
+def test_of_a_suspect_batch_one_run_fails_and_its_companions_finish(order, tmp_path):
+    guilty, said = ending(tmp_path), "by signal 9"
+    batch = [errand(small(0)), guilty, errand(small(1))]
+    told = worker.carry_out(ROOT, order, batch, True)
+    assert [one["run_id"] for one in told] == [one["run_id"] for one in batch]
+    assert [bool(one["error"]) for one in told] == [False, True, False] and said in told[1]["error"]
+    assert (tmp_path / "met").read_text().count("\n") == 1, "it is tried once"
+    runs = tmp_path / "runs"
+    assert is_whole(runs / batch[0]["run_id"]) and is_whole(runs / batch[2]["run_id"])
+    assert said in (runs / f"{guilty['run_id']}.failed" / "manifest.json").read_text()
+
+
+@pytest.mark.slow
+def test_a_run_over_which_two_executors_ended_is_not_begun_a_third_time(order, tmp_path):
+    guilty, once = ending(tmp_path), errand(small())
+    strikes = tmp_path / "runs" / f".strikes{own_mark()}"
+    strikes.mkdir()
+    (strikes / guilty["run_id"]).write_text("xx")
+    (strikes / once["run_id"]).write_text("x")
+    told = {one["run_id"]: one["error"] for one in worker.carry_out(ROOT, order, [guilty, once], True)}
+    assert "executor ended with it" in told[guilty["run_id"]] and told[once["run_id"]] == ""
+    assert not (tmp_path / "met").exists()
