@@ -99,6 +99,7 @@ format: setup ## rewrite the code as `make lint` wants it
 	@$(bin)/ruff check --fix .
 
 bench: setup ## how fast we are, beside peers (benchmarks/)
+	@./bootstrap.sh bench
 	@$(bin)/python -m benchmarks
 
 lock: setup ## pin the newest packages anew, for all platforms
@@ -107,11 +108,12 @@ lock: setup ## pin the newest packages anew, for all platforms
 	@$(compile) --upgrade --group build --output-file requirements-build.lock
 	@$(compile) --upgrade --group java --output-file requirements-java.lock
 	@$(compile) --upgrade --group go --output-file requirements-go.lock
+	@$(compile) --upgrade --no-deps --group peers --output-file requirements-peers.lock
 	@$(compile) --upgrade --no-deps --group axe --output-file requirements-axe.lock
 
 clean: ## remove results (out/) and caches
 	rm -rf out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
-distclean: clean ## and the environment (.venv, .java, .go, .axe, .brokerd, .bucket4j, .ratelimit, .erlang)
-	rm -rf .venv .java .java.partial .go .go.partial .axe .brokerd .bucket4j .ratelimit .erlang
+distclean: clean ## and the environment (.venv, .java, .go, .axe, .peers, .brokerd, .bucket4j, .ratelimit, .erlang)
+	rm -rf .venv .java .java.partial .go .go.partial .axe .peers .brokerd .bucket4j .ratelimit .erlang

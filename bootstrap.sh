@@ -5,6 +5,7 @@
 #   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, HAProxy, nginx, Serf, ZooKeeper, Docker …, Go (.go),
 #                          the broker (.brokerd), envoyproxy/ratelimit (.ratelimit); and Erlang
 #   ./bootstrap.sh test    and what only tests need: a browser that opens the report, and what looks for its faults (.axe)
+#   ./bootstrap.sh bench   and what benchmarks are compared with (.peers)
 #   ./bootstrap.sh machine     a machine of Ratebed's own, as root: live, Open vSwitch, and the command `ratebed`
 #   ./bootstrap.sh vm      for running on the virtual testbed, and what `make test-vm` makes machines with
 #   ./bootstrap.sh packages    .venv with the locked packages, and nothing else: what the testbed ssh makes on a host
@@ -251,6 +252,15 @@ make_browser() {
         say "no axe-core: the test that looks for faults of the report's pages will be skipped"
 }
 
+# --- benchmarks: DuckDB, which answers what Spark is asked ----------------------------------------------------------
+
+make_peers() {
+    [ requirements-peers.lock -nt .peers/ready ] || return 0
+    rm -rf .peers
+    pip_install --require-hashes --no-deps --target .peers -r requirements-peers.lock && touch .peers/ready ||
+        say "no DuckDB: the benchmark of messages has no peer"
+}
+
 # --- in order, one at a time ------------------------------------------------------------------------
 
 if command -v flock >/dev/null; then
@@ -268,5 +278,6 @@ case "${1:-}" in
         make_machine
         ;;
     vm) make_vm_tools ;;
+    bench) make_peers ;;
 esac
 [ "${1:-}" != test ] || make_browser

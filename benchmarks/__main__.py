@@ -3,7 +3,9 @@
 import argparse
 import sys
 
-from benchmarks import coordinates, deployed, ingress, limiters, links, pipeline, placement, publishers
+from benchmarks import coordinates, deployed, ingress, limiters, links, messages, pipeline, placement, publishers
+
+MESSAGE_RUNS = 100  # 1e7 rows; `python -m benchmarks.messages` takes 1e8
 
 
 def main() -> None:
@@ -19,6 +21,7 @@ def main() -> None:
     ingress.report()
     links.report()
     publishers.report()
+    messages.report_rows(MESSAGE_RUNS)
     deployed.report()
     pipeline.report_start_up(arguments.repeats)
     if arguments.figures:

@@ -1,0 +1,174 @@
+"""``python -m benchmarks.messages [RUNS]``: the exact p99 of single messages by run and broker, on Spark and on DuckDB.
+
+``RUNS`` runs of 100,000 messages each (1,000: 1e8 rows, 3.2 GB), 50 to a file as a table store holds them.  In fresh
+processes: Spark on one core and on all, with both of HotSpot's compilers and with the first alone, and the peer, on all
+cores.  The answers must be equal.  Printed are processor seconds, Java's and Python's, session and all; the seconds of
+the clock; and the largest resident sets.  Without DuckDB (``make bench`` brings it) there is no peer, and that is said.
+"""
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import numpy as np
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks.process_tree import MIB, own_peak_mib
+from collectors.schema import TABLES
+
+ROOT = Path(__file__).resolve().parents[1]
+PEERS = ROOT / ".peers"
+MESSAGES, BROKERS, RUNS_A_FILE = 100_000, 6, 50
+BOTH_COMPILERS = "-XX:+UseParallelGC"
+DIFFERENCE = 1e-12  # relative, of two ways to interpolate
+
+
+def write_runs(folder: Path, count: int) -> None:
+    """Messages of runs that never were: log-normal latencies about 0.27 ms, publishers and brokers at random."""
+    rng = np.random.default_rng(1)
+    for first in range(0, count, RUNS_A_FILE):
+        with pq.ParquetWriter(folder / f"{first:06d}.parquet", TABLES["messages"], compression="zstd") as file:
+            for number in range(first, min(first + RUNS_A_FILE, count)):
+                file.write_table(_messages(number, rng))
+
+
+def _messages(number: int, rng: np.random.Generator) -> pa.Table:
+    intended = np.sort(rng.integers(0, 60 * 10**9, MESSAGES))
+    arrived = intended + 200_000 + rng.integers(0, 50_000, MESSAGES)
+    released = arrived + rng.lognormal(11.4, 1.0, MESSAGES).astype(np.int64)
+    columns = {
+        "run_id": [f"{number:016x}"] * MESSAGES,
+        "message": np.arange(MESSAGES),
+        "publisher": rng.integers(0, 400, MESSAGES),
+        "broker": rng.integers(0, BROKERS, MESSAGES),
+        "intended_at_ns": intended,
+        "sent_at_ns": intended,
+        "arrived_at_ns": arrived,
+        "released_at_ns": released,
+        "received_at_ns": released + rng.lognormal(12.5, 1.0, MESSAGES).astype(np.int64),
+    }
+    schema = TABLES["messages"]
+    filled = [pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(MESSAGES, f.type) for f in schema]
+    return pa.table(filled, schema=schema)
+
+
+def with_spark(folder: Path, cores: int, java: str) -> dict[str, float]:
+    """Groups, sum of their p99, and what it took."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    from analysis.exact import exact_percentiles
+    from analysis.spark import session
+
+    began = perf_counter()
+    spark = session(f"local[{cores}]", {"spark.driver.extraJavaOptions": java} if java else {})
+    files = sorted(f"file://{path.resolve()}" for path in folder.glob("*.parquet"))
+    rows = spark.read.schema(from_arrow_schema(TABLES["messages"])).parquet(*files)
+    rows = rows.selectExpr("run_id", "broker", "received_at_ns - intended_at_ns AS latency_ns")
+    found = (
+        exact_percentiles(rows, ["run_id", "broker"], "latency_ns", [0.99]).agg({"p99": "sum", "*": "count"}).first()
+    )
+    assert found is not None
+    (virtual_machine,) = (child for child in psutil.Process().children() if "java" in child.name())
+    times = virtual_machine.cpu_times()
+    status = Path(f"/proc/{virtual_machine.pid}/status").read_text()
+    peak = next(int(line.split()[1]) * 1024 / MIB for line in status.splitlines() if line.startswith("VmHWM"))
+    return {
+        "groups": found["count(1)"],
+        "sum": found["sum(p99)"],
+        "clock_s": perf_counter() - began,
+        "cpu_s": times.user + times.system + _own_s(),
+        "java_mib": peak,
+        "python_mib": own_peak_mib(),
+    }
+
+
+def with_duckdb(folder: Path, cores: int, java: str) -> dict[str, float]:
+    """The same of the peer."""
+    sys.path.append(str(PEERS))
+    import duckdb
+
+    began = perf_counter()
+    p99 = "quantile_cont(received_at_ns - intended_at_ns, 0.99) AS p99"
+    of_groups = f"SELECT {p99} FROM read_parquet(?) GROUP BY run_id, broker"
+    with duckdb.connect(config={"threads": cores}) as connection:
+        found = connection.execute(f"SELECT count(*), sum(p99) FROM ({of_groups})", [f"{folder}/*.parquet"]).fetchone()
+    assert found is not None
+    return {
+        "groups": found[0],
+        "sum": found[1],
+        "clock_s": perf_counter() - began,
+        "cpu_s": _own_s(),
+        "java_mib": 0.0,
+        "python_mib": own_peak_mib(),
+    }
+
+
+def _own_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+WAYS: dict[str, Callable[[Path, int, str], dict[str, float]]] = {"Spark": with_spark, "DuckDB": with_duckdb}
+
+
+def report_rows(runs: int, out: Path | None = None) -> None:
+    """Write the messages of so many runs, unless they are there, and measure."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = out or Path(temporary)
+        folder.mkdir(parents=True, exist_ok=True)
+        if not any(folder.glob("*.parquet")):
+            write_runs(folder, runs)
+        _report(folder, sum(pq.read_metadata(path).num_rows for path in folder.glob("*.parquet")))
+
+
+def _report(folder: Path, rows: int) -> None:
+    """A line a way; AssertionError where the answers differ."""
+    cores = os.cpu_count() or 1
+    ways = [("Spark", 1, BOTH_COMPILERS), ("Spark", cores, BOTH_COMPILERS), ("Spark", cores, ""), ("DuckDB", cores, "")]
+    if not (PEERS / "duckdb").is_dir():
+        print("no DuckDB here (make bench brings it): no peer")
+        ways.pop()
+    sums = []
+    print(f"{rows:,} messages: exact p99 by run and broker")
+    for way, of, java in ways:
+        words = [sys.executable, "-m", "benchmarks.messages", "--measure", way, "--cores", str(of), f"--java={java}"]
+        told = subprocess.run([*words, "--out", str(folder)], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+        found = json.loads(told.stdout)
+        sums.append((found["groups"], found["sum"]))
+        what = f"{way}, {of} cores{', both compilers' if java else ''}"
+        print(
+            f"{what:<32}{found['cpu_s']:8.1f} s of processors{found['clock_s']:8.1f} s"
+            f"{found['java_mib']:8.0f} MiB of Java{found['python_mib']:7.0f} MiB of Python",
+            flush=True,
+        )
+    for groups, total in sums:
+        assert groups == sums[0][0] and abs(total - sums[0][1]) <= DIFFERENCE * abs(total), sums
+    print(f"same answer: {sums[0][0]:,.0f} groups")
+
+
+def main() -> None:
+    """Write the rows, and measure."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.messages", description=__doc__)
+    parser.add_argument("runs", type=int, nargs="?", default=1_000)
+    parser.add_argument("--out", type=Path, help="a folder that has the rows from before; else one that goes")
+    parser.add_argument("--measure", choices=WAYS, help=argparse.SUPPRESS)
+    parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--java", default="", help=argparse.SUPPRESS)
+    asked = parser.parse_args()
+    if asked.measure:
+        print(json.dumps(WAYS[asked.measure](asked.out, asked.cores, asked.java)))
+        return
+    report_rows(asked.runs, asked.out)
+
+
+if __name__ == "__main__":
+    main()
