@@ -3,15 +3,12 @@
 Rows of chosen runs are found by a predicate on ``run_id``, needed only where a part holds other runs, too.
 """
 
-import io
-import zipfile
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from collectors.store.keeping import Store, write_here
+from collectors.store.keeping import Store
 from collectors.store.log import StoredPart
-from collectors.store.parts import FromFolders, write_part
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

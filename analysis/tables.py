@@ -22,7 +22,6 @@ from core.errors import MachineError
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 

@@ -10,7 +10,6 @@ import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING

@@ -163,7 +163,7 @@ def append(
         return read_log(root), False
     now = read_log(root, state)
     counts = now.number >= number and all(now.parts.get(part.name) == part for part in parts)
-    if counts and number % CHECKPOINT_EVERY == 0 and all(_is_old(_path(root, torn)) for torn in now.torn):
+    if counts and (number + 1) % CHECKPOINT_EVERY == 0 and all(_is_old(_path(root, torn)) for torn in now.torn):
         _write_checkpoint(root, now)
     return now, counts
 
