@@ -1,8 +1,8 @@
-"""``python -m benchmarks.store [RUNS] [--out FOLDER]``: what a figure of many runs loads, from the store and the old way.
+"""``python -m benchmarks.store [RUNS] [--out FOLDER]``: what a figure of many runs loads, and how.
 
-So many runs are written, whole folders with ids of their own, from a few real ones.  In a fresh process each: the tables
-that a figure of all runs asks for are loaded and counted by Spark, from the store when it is there already, when it has
-to be made first, and by the way that it took the place of, in which the driver put all files together anew for each
+So many runs are written, whole folders with ids of their own, from a few real ones.  In a fresh process each: the
+tables that a figure of all runs asks for are loaded and counted by Spark, from a store that has to be made first, from
+one that is there, and by the way that it took the place of, in which the driver put all files together anew for each
 figure.  The answers must be equal.  Printed are processor seconds and peak memory of Python, Java apart; under load on
 the machine both hold, which wall time does not.
 """
@@ -55,8 +55,9 @@ def _of_run(table: pa.Table, run_id: str) -> pa.Table:
 
 def put_together(out: Path) -> dict[str, int]:
     """The old way: one thread of the driver reads all files and glues them together, for Spark to read."""
-    from analysis.spark import session
     from pyspark.sql.pandas.types import from_arrow_schema
+
+    from analysis.spark import session
 
     counts, folders = {}, finished_runs(out)
     with tempfile.TemporaryDirectory(dir=out) as scratch:
