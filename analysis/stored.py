@@ -1,4 +1,4 @@
-"""The table store as Spark reads it, and what it lacks written, here or on Spark's workers.
+"""The table store as Spark reads it.
 
 Rows of chosen runs are found by a predicate on ``run_id``, needed only where a part holds other runs, too.
 """
@@ -7,13 +7,13 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from analysis.compaction import writer
 from collectors.store.keeping import Store
 from collectors.store.log import StoredPart
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-RUNS_HERE = 2_000  # that are new: so many a local session's own process brings in, workers are started for more
 LITERALS = 200  # run ids at most that a query names
 
 
@@ -33,7 +33,9 @@ class Stored(NamedTuple):
 
 def brought_in(spark: "SparkSession", store: Store, folders: Sequence[Path]) -> Stored:
     """What ``store`` holds of these finished runs, after those that it lacks have come in."""
-    state = store.keep(folders)
+    there = store.state().of_run
+    write, tasks = writer(spark, sum(folder.name not in there for folder in folders))
+    state = store.keep(folders, write, tasks)
     names = dict.fromkeys(state.of_run[folder.name] for folder in folders)
     return Stored(store.root.resolve(), tuple(state.parts[name] for name in names))
 

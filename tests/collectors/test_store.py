@@ -48,7 +48,9 @@ def stored(root: Path, table: str) -> pa.Table:
     """What a reader of the store finds."""
     files = [file for part in log.read_log(root).parts.values() for file in part.files if file.table == table]
     rows = [pq.ParquetFile(root / file.path, page_checksum_verification=True).read() for file in files]
-    return pa.concat_tables([TABLES[table].empty_table(), *(each.cast(TABLES[table]) for each in rows)]).sort_by("run_id")
+    return pa.concat_tables([TABLES[table].empty_table(), *(each.cast(TABLES[table]) for each in rows)]).sort_by(
+        "run_id"
+    )
 
 
 def of_folders(folders: Sequence[Path], table: str) -> pa.Table:
