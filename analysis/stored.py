@@ -14,7 +14,7 @@ from collectors.store.log import StoredPart
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-LITERALS = 200  # run ids at most that a query names
+LITERALS = 1_000  # run ids at most that a query names
 
 
 class Stored(NamedTuple):

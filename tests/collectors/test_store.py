@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -268,7 +269,7 @@ def test_a_damaged_run_is_refused_and_a_run_made_anew_replaces_the_old(own_runs:
 
 def test_a_store_that_cannot_be_written_is_one_line(runs: list[Path], tmp_path: Path) -> None:
     (tmp_path / "store").write_text("a file")
-    with pytest.raises(MachineError, match="cannot write .*store: .*; free disk space"):
+    with pytest.raises(MachineError, match=r"cannot write .*store: .*; free disk space"):
         store_in(tmp_path / "store", runs).keep(runs)
 
 
@@ -285,7 +286,7 @@ def test_much_is_split_into_files_and_groups_and_parts(
     (part,) = state.parts.values()
     files = [file for file in part.files if file.table == "samples"]
     assert len(files) > 1 and sum(file.rows for file in files) == sum(10 * seed for seed in SEEDS)
-    assert all(one.last <= other.first for one, other in zip(files, files[1:], strict=False))
+    assert all(one.last <= other.first for one, other in pairwise(files))
     assert_holds(tmp_path, runs)
     monkeypatch.setattr(keeping, "FILE_BYTES", 8_000)
     state = store_in(tmp_path / "parts", runs).keep(runs)
