@@ -157,12 +157,22 @@ class Store:
         self._state = state
         return done
 
-    def tidy(self) -> None:
-        """Merge small parts where there are many, and remove what nobody needs any more."""
+    def tidy(self, forget: bool = False) -> None:
+        """Merge small parts where there are many, and remove what nobody needs any more.
+
+        ``forget``: runs without a folder, too, which else a merge leaves out.
+        """
         with suppress(OSError):  # what there is no room for, or no right to, is left
             for names in _mergeable(self.state()):
                 self._merge(self._state, names)
+            if forget:
+                gone = {self._state.of_run[run_id] for run_id in self._state.of_run if not self._is_there(run_id)}
+                for name in sorted(gone):
+                    self._merge(self._state, [name])
             claims.remove_garbage(self.root)
+
+    def _is_there(self, run_id: str) -> bool:
+        return (self.runs / run_id).is_dir()
 
     def _merge(self, state: StoreState, names: Sequence[str]) -> bool:
         """Put parts together, without the runs whose folders are gone."""
@@ -171,7 +181,7 @@ class Store:
             return False
         sources: list[Source] = []
         for part in parts:
-            there = {run_id for run_id in part.runs if (self.runs / run_id).is_dir()}
+            there = set(filter(self._is_there, part.runs))
             sources += [FromPart(self.root, part, there)] if there else []
         name = uuid4().hex
         with claims.writing(self.root, name):

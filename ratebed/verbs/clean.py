@@ -45,7 +45,7 @@ def clean(out: o.Out = Path("out"), everything: Everything = False, dry_run: Dry
             doomed = {}
     for folder in doomed:
         shutil.rmtree(folder)
-    Store.of(out).tidy()
+    Store.of(out).tidy(forget=True)
     removed += sum(folder.parent.name == RUNS and folder.name[0] != "." for folder in doomed)
     print(f"removed {removed} run folders")
     return int(stuck)

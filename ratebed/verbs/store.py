@@ -107,7 +107,7 @@ def _told(found: Json) -> list[str]:
     )
     for count, what in (
         (found["missing_run_count"], "finished runs are not in it: figures bring in those that they ask for"),
-        (found["gone_run_count"], "runs are in it whose folders are gone: the next merge leaves them out"),
+        (found["gone_run_count"], "runs are in it whose folders are gone: `ratebed clean` takes them out"),
         (found["garbage_file_count"], "files belong to nobody: the next command that reads nothing else removes them"),
     ):
         lines += [f"{count:,} {what}"] if count else []

@@ -1,6 +1,8 @@
 """The table store: every finished run's rows once, whoever writes, whatever breaks."""
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -21,6 +23,7 @@ from collectors.schema import TABLES
 from collectors.store import claims, keeping, log, parts
 from collectors.store.keeping import Store, write_here
 from collectors.store.log import StoredPart, StoreState
+from collectors.writer import set_aside
 from core.errors import MachineError
 from tests.runs import write_small_run
 
@@ -230,8 +233,6 @@ def test_a_damaged_file_is_told_and_healed(runs: list[Path], tmp_path: Path, how
     store_in(tmp_path, runs, told).keep(runs[2:3])
     (line,) = told
     pytest.importorskip("re")
-    import re
-
     assert re.search(rf"^store: {table}/\w+-0.parquet {words}.*its 4 runs are taken from the run folders again$", line)
     assert_holds(tmp_path, runs)
     store_in(tmp_path, runs, told).keep(runs)
@@ -239,8 +240,6 @@ def test_a_damaged_file_is_told_and_healed(runs: list[Path], tmp_path: Path, how
 
 
 def test_runs_whose_folders_are_gone_are_not_healed_and_hinder_nobody(own_runs: list[Path], tmp_path: Path) -> None:
-    import shutil
-
     root = tmp_path / "store"
     state = store_in(root, own_runs).keep(own_runs)
     (root / next(iter(state.parts.values())).files[0].path).unlink()
@@ -256,8 +255,6 @@ def test_a_damaged_run_is_refused_and_a_run_made_anew_replaces_the_old(own_runs:
     with pytest.raises(Damage, match=r"samples\.parquet is not as it was written"):
         store_in(root, own_runs).keep(own_runs)
     assert_holds(root, own_runs[:3])
-    from collectors.writer import set_aside
-
     seed = {write_small_run(tmp_path / "other", seed, 10 * seed).name: seed for seed in SEEDS}
     for number in (1, 4):
         set_aside(own_runs[number])
@@ -313,6 +310,19 @@ def test_many_small_parts_become_one_and_the_old_files_go(in_six_parts: Store, r
     assert len(in_six_parts.state().parts) == 1
     assert_holds(in_six_parts.root, runs)
     assert set(claims.files_there(in_six_parts.root)).isdisjoint(old)
+
+
+def test_runs_whose_folders_are_gone_are_forgotten(own_runs: list[Path], tmp_path: Path) -> None:
+    store = store_in(tmp_path / "store", own_runs)
+    store.keep(own_runs[:3])
+    store.keep(own_runs[3:])
+    for folder in own_runs[:4]:
+        shutil.rmtree(folder)
+    store.tidy()
+    assert len(store.state().of_run) == len(own_runs)
+    store.tidy(forget=True)
+    assert_holds(store.root, own_runs[4:])
+    assert len(claims.files_there(store.root)) == 2
 
 
 def test_what_somebody_reads_stays(in_six_parts: Store, runs: list[Path]) -> None:
