@@ -1,12 +1,11 @@
 """The raw tables of chosen runs, as Spark frames.
 
-Frames read an explicit list of files with the known schema: no listing jobs, no footers read ahead.
-``Data.select`` reads the chosen runs' files only.  Caching the whole was slower: 13 s to fill it.
+Frames read an explicit list of files with the known schema: no listing jobs, no footers read ahead.  The files are
+those of the store (``collectors.store``) that hold chosen runs, or the run folders' own.  Caching the whole was
+slower: 13 s to fill it.
 """
 
-import os
 import re
-import tempfile
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,11 +15,13 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from analysis.spark import java_answers
+from analysis.stored import Stored, brought_in, of_runs
+from collectors.schema import TABLES
+from collectors.store.keeping import Store
 from core.errors import MachineError
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
 
@@ -33,7 +34,7 @@ class Data:
 
     spark: "SparkSession | None"  # None: there are no runs, and nothing asks for tables
     folders: tuple[Path, ...]  # named by run id
-    scratch: Path | None = None  # where the files of many runs are put together; None: they are read one by one
+    stored: Stored | None = None  # where the rows of many runs are together; None: folders are read one by one
 
     @property
     def runs(self) -> "DataFrame":
@@ -86,21 +87,23 @@ class Data:
         folders = tuple(folder for folder in self.folders if folder.name in wanted)
         missing = wanted - {folder.name for folder in folders}
         assert not missing, f"runs that were not loaded: {sorted(missing)[:5]}"
-        return Data(self.spark, folders, self.scratch)
+        return Data(self.spark, folders, self.stored)
 
     def _table(self, name: str) -> "DataFrame":
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        from collectors.schema import TABLES
-
         assert self.spark is not None, "an analytic figure has no runs to ask for"
         schema = from_arrow_schema(TABLES[name])
-        files = [file for folder in self.folders if (file := folder / f"{name}.parquet").is_file()]
+        run_ids = [folder.name for folder in self.folders]
+        has_others = False
+        if self.stored is None:
+            files = [file for folder in self.folders if (file := folder / f"{name}.parquet").is_file()]
+        else:
+            files, has_others = self.stored.files(name, run_ids)
         if not files:
             return self.spark.createDataFrame([], schema)
-        if self.scratch is not None and len(files) > 1:
-            files = [_put_together(files, self.scratch)]
-        return self.spark.read.schema(schema).parquet(*(f"file://{_literally(file)}" for file in files))
+        frame = self.spark.read.schema(schema).parquet(*(f"file://{_literally(file)}" for file in files))
+        return of_runs(self.spark, frame, run_ids) if has_others else frame
 
 
 def _literally(path: Path) -> str:
@@ -108,43 +111,20 @@ def _literally(path: Path) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
 
 
-def _put_together(files: Sequence[Path], scratch: Path) -> Path:
-    """One file with the rows of all ``files``: Spark takes milliseconds to open each, in every query anew.
-
-    It has several row groups, so that all cores have something to read.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    whole = pa.concat_tables([_read(file) for file in files])
-    handle, path = tempfile.mkstemp(".parquet", f"{files[0].stem}-", scratch)
-    with os.fdopen(handle, "wb") as file:
-        pq.write_table(whole, file, row_group_size=max(1_000, whole.num_rows // 8), store_schema=False)
-    return Path(path)
-
-
-def _read(file: Path) -> "pa.Table":
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        return pq.ParquetFile(file).read()
-    except (pa.ArrowException, OSError):
-        raise MachineError(f"{file} cannot be read", _DAMAGED_FIX) from None
-
-
-def load(spark: "SparkSession", run_folders: Sequence[Path], scratch: Path | None = None) -> Data:
+def load(spark: "SparkSession", run_folders: Sequence[Path], store: Store | None = None) -> Data:
     """The tables of ``run_folders``, which are as they were written, else ``Damage``; queries read them when they ask.
 
-    ``scratch``: a folder that all workers see and the caller removes at the end.  With it, the tables of
-    many runs are put together in one file before Spark reads them, which is much faster.
+    ``store``: in use, of these folders; what it lacks of them is brought in, and queries read its files.  Without one
+    they read the folders' own, which takes milliseconds a file in each.
     """
     from collectors.integrity import verified
 
     folders = tuple(sorted(folder.resolve() for folder in run_folders))
+    if store is not None:
+        return Data(spark, folders, brought_in(spark, store, folders))
     for folder in folders:
         verified(folder)
-    return Data(spark, folders, scratch)
+    return Data(spark, folders)
 
 
 @contextmanager
@@ -175,5 +155,7 @@ def collect(frame: "DataFrame", order: Sequence[str]) -> "pd.DataFrame":
         match = re.search(r"FAILED_READ_FILE.* reading file file:/*(/\S+)", str(error))
         if match is None:
             raise
-        raise MachineError(f"{unquote(match[1].rstrip('.'))} cannot be read", _DAMAGED_FIX) from None
+        file = Path(unquote(match[1].rstrip(".")))
+        fix = "repeat the command: it is made anew" if file.parent.name in TABLES else _DAMAGED_FIX
+        raise MachineError(f"{file} cannot be read", fix) from None
     return rows.sort_values(list(order), kind="stable", ignore_index=True)

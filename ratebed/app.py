@@ -25,6 +25,7 @@ from ratebed.verbs import (
 )
 from ratebed.verbs import readings as readings_
 from ratebed.verbs import report as report_
+from ratebed.verbs import store as store_
 from ratebed.verbs import threshold as threshold_
 from ratebed.verbs import verify as verify_
 
@@ -72,6 +73,7 @@ app.command("diff")(diff.diff)
 app.command("show")(show.show)
 app.command("soak")(soak.soak)
 app.command("verify")(verify_.verify)
+app.command("store")(store_.store)
 app.command("advise")(advise_.advise)
 app.command("audit")(audit_.audit)
 app.command("threshold")(threshold_.threshold)

@@ -9,6 +9,7 @@ import msgspec
 
 from analysis.fidelity import VIRTUAL, Pair, pairs_of
 from analysis.verdicts import Result, t_interval
+from collectors.store.keeping import Store
 from core.records import Json, Row
 from harness.campaign import finished_runs
 from harness.experiment import RunSpec
@@ -48,14 +49,15 @@ def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[s
     from analysis.tables import collect, load
 
     ids = {name for pair in pairs for name in (pair.virtual_run_id, pair.live_run_id)}
-    spark = session(spark_master or "local[*]")
-    try:
-        data = load(spark, [out / "runs" / run_id for run_id in sorted(ids)])
-        frame = fidelity.pair_frame(spark, pairs)
-        latencies = collect(fidelity.distances(data.latency_histogram, frame), ["live_run_id", "metric"])
-        decisions = collect(fidelity.flips(data.requests, frame), ["live_run_id"])
-    finally:
-        spark.stop()
+    with Store.of(out).in_use() as store:
+        spark = session(spark_master or "local[*]")
+        try:
+            data = load(spark, [out / "runs" / run_id for run_id in sorted(ids)], store)
+            frame = fidelity.pair_frame(spark, pairs)
+            latencies = collect(fidelity.distances(data.latency_histogram, frame), ["live_run_id", "metric"])
+            decisions = collect(fidelity.flips(data.requests, frame), ["live_run_id"])
+        finally:
+            spark.stop()
     points = points_of(found_pairs(out, keep_invalid=True)[0])  # what names a point does not hang on validity
     standings = standings_of(pairs)
     slack_ns = {pair.live_run_id: AGREES_SLO_SHARE * slo_ns(pair.spec) for pair in pairs}

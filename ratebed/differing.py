@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.difference import ERROR, Comparison, holm
 from analysis.verdicts import Judgement
+from collectors.store.keeping import Store
 from core.records import Json, Row
 from ratebed.judging import judged_from
 from ratebed.pairing import Pairing, RunPair, Side, paired
@@ -194,9 +195,10 @@ def _values(side: Side, run_ids: Sequence[str], spark_master: str) -> dict[str, 
     from analysis.spark import java_answers, session
     from analysis.tables import collect, load
 
-    with java_answers():
+    folders = [side.folder(run_id) for run_id in sorted(set(run_ids))]
+    with Store.of(side.out).in_use() as store, java_answers():
         spark = session(spark_master or "local[*]")
-        frame = collect(measures(load(spark, [side.folder(i) for i in sorted(set(run_ids))])), ["run_id", "measure"])
+        frame = collect(measures(load(spark, folders, store)), ["run_id", "measure"])
     values: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for run_id, measure, value in zip(frame["run_id"], frame["measure"], frame["value"], strict=True):
         values[run_id][measure] = value

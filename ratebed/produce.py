@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectors.integrity import verified
+from collectors.store.keeping import Store
 from core.records import Json, Row
 from harness.executors.api import Finished
 from harness.experiment import RunSpec
@@ -148,10 +149,10 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:
     from analysis.spark import java_answers, session
     from analysis.tables import collect, load
 
-    with java_answers():
+    with Store.of(request.out).in_use() as store, java_answers():
         spark = session(request.master, request.spark_conf)
         try:
-            data = load(spark, [request.out / "runs" / i for i in run_ids])
+            data = load(spark, [request.out / "runs" / i for i in run_ids], store)
             latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
             runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome", "validity")
             verdicts = ("admit", "reject", "lost")

@@ -3,7 +3,9 @@
 What is not as it was written is never handed out: a digest that differs is a MachineError that names the file.
 """
 
+import atexit
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Literal, overload
 
 from collectors.integrity import verified
 from collectors.schema import TABLES
+from collectors.store.keeping import Store
 from core.errors import SpecError
 from core.records import Json, Row
 from core.registry import hint
@@ -25,6 +28,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Kind = Literal["pandas", "arrow", "spark"]
+_used = ExitStack()
+atexit.register(_used.close)
 
 _OF_SPECS = ("study", "system", "workload", "topology", "testbed", "calibration", "slo", "round", "repetition", "seed")
 _OF_MANIFESTS = ("outcome", "started_at", "wall_seconds", "host", "commit")
@@ -111,7 +116,8 @@ class Results:
             from analysis.spark import session
             from analysis.tables import load as spark_tables
 
-            return spark_tables(session(), folders).table(table)
+            store = _used.enter_context(Store.of(self.out).in_use())  # for as long as somebody may ask the frame
+            return spark_tables(session(), folders, store).table(table)
         found = _joined(table, [path for folder in folders if (path := folder / f"{table}.parquet").is_file()])
         return _MADE[as_](found)
 

@@ -8,16 +8,14 @@ thread draws.  Runs in real time are left alone: all is drawn after them.
 import json
 import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from threading import Lock, Thread
+from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
 from collectors.integrity import verified
-from collectors.partials import own_mark
+from collectors.store.keeping import Store
 from core.digests import digest_of, sealed
 from core.errors import MachineError, described
 from core.files import loaded_modules
@@ -34,7 +32,6 @@ if TYPE_CHECKING:
     from analysis.verdicts import Tables
 
 AGGREGATIONS_AT_A_TIME = 2
-_making = Lock()  # the folder of tables put together
 
 
 @dataclass
@@ -65,9 +62,13 @@ class Studio:
         self._tables = ThreadPoolExecutor(AGGREGATIONS_AT_A_TIME)
         self._painter = ThreadPoolExecutor(1)
         self._painted: dict[str, Future[str]] = {}  # figure -> why it is not drawn
-        self._scratch: TemporaryDirectory[str] | None = None
+        self._has_session = False  # of Spark, which is stopped at the end
+        self._using = ExitStack()
+        self._store: Store | None = None
 
     def __enter__(self) -> "Studio":
+        if any(self._awaited.values()) or any(self.plan.run_ids[key] for key in self._awaited):
+            self._store = self._using.enter_context(Store.of(self.request.out).in_use())
         for key, reason in self.plan.skipped.items():
             folder = self.request.out / "tables" / self.plan.settings[key].name(key)
             if not (folder / SECTION).is_file() or not section_of(folder)["run_ids"]:  # drawn before, it stays
@@ -86,12 +87,12 @@ class Studio:
     ) -> None:
         self._tables.shutdown(cancel_futures=True)
         self._painter.shutdown(cancel_futures=True)
-        if self._scratch is not None:
+        if self._has_session:
             from analysis.spark import java_answers, session
 
             with suppress(MachineError), java_answers():  # it may have ended before
                 session(self.request.master, self.request.spark_conf).stop()
-            self._scratch.cleanup()
+        self._using.close()
 
     def finished(self, run: Finished) -> None:
         """A run came home: figures that it was the last of are drawn, those with a failed one wait for ``finish``."""
@@ -148,16 +149,9 @@ class Studio:
             return figure.tables(Data(None, ()))
         with java_answers():
             spark = session(self.request.master, self.request.spark_conf)
+            self._has_session = True
             folders = [runs / run_id for run_id in sorted(run_ids)]
-            return figure.tables(load(spark, folders, self._folder()))
-
-    def _folder(self) -> Path:
-        """Where the tables of many runs are put together; made on first use, and whole before anybody sees it."""
-        with _making:
-            if self._scratch is None:
-                runs = self.request.out / "runs"
-                self._scratch = TemporaryDirectory(dir=runs, prefix="together", suffix=own_mark())
-        return Path(self._scratch.name).resolve()
+            return figure.tables(load(spark, folders, self._store))
 
     def _paint(self, key: str, outcome: _Outcome, coming: "Future[Tables] | None") -> str:
         """Draw one figure as soon as its tables are there; returns what went wrong, so that the others can go on."""

@@ -55,6 +55,18 @@ def test_every_figure_is_drawn(smoke):
         assert (smoke / "figures" / f"{key}.png").stat().st_size > 10_000
 
 
+def test_figures_from_a_store_that_was_made_anew_are_the_same(smoke, tmp_path):
+    out = tmp_path / "out"
+    keys = ("srtm-fig5", "crdt-fig5.9", "dst-fig7", "epulsar-fig6")
+    shutil.copytree(smoke / "runs", out / "runs")
+    done = ratebed("figures", *keys, "--scale", "tiny", "--out", str(out))
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    stored = json.loads(ratebed("store", "--json", "--out", str(out)).stdout)
+    assert 0 < stored["run_count"] < len(finished_runs(out)) and not stored["damaged"]
+    for key in keys:
+        assert parquet_hashes(out / "tables" / key) == parquet_hashes(smoke / "tables" / key) != {}, key
+
+
 def test_the_report_has_every_figure_and_claim_in_one_folder(smoke):
     html = (smoke / "report" / "index.html").read_text()
     for key in FIGURES:

@@ -30,7 +30,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "workloads": _GROUND,
     "collectors": _GROUND,
     "testbed": _LOWER,
-    "analysis": ("collectors.schema", "collectors.integrity", *_GROUND),
+    "analysis": ("collectors.schema", "collectors.integrity", "collectors.store", *_GROUND),
     "studies": _MIDDLE,
     "harness": _STUDIES,
     "paper_figs": _UPPER,

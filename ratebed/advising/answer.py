@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import inf
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Thread
 from typing import TYPE_CHECKING
 
 from analysis.advice import Candidate, Ranking, Turn, rank, turn
 from analysis.verdicts import Interval, t_interval
+from collectors.store.keeping import Store
 from core.errors import MachineError, SpecError
 from harness.code_version import id_of
 from harness.experiment import RunSpec, repeated
@@ -234,8 +233,8 @@ def measured_of(run_ids: Sequence[str], request: RunRequest) -> "pd.DataFrame":
     from paper_figs.beyond.limiters import measured
 
     folders = [request.out / "runs" / run_id for run_id in dict.fromkeys(run_ids)]
-    with TemporaryDirectory(dir=request.out) as scratch, java_answers():
-        return measured(load(session(request.master, request.spark_conf), folders, Path(scratch).resolve()))
+    with Store.of(request.out).in_use() as store, java_answers():
+        return measured(load(session(request.master, request.spark_conf), folders, store))
 
 
 def stop_spark(request: RunRequest) -> None:

@@ -9,13 +9,13 @@ SLO during the search, then the lowest percentile.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from analysis.advice import Candidate, Choice, Ranking, Turn, rank, turn
 from analysis.verdicts import t_interval
+from collectors.store.keeping import Store
 from core.errors import SpecError
 from core.records import Json
 from core.units import MILLISECOND_NS, duration_ns, duration_text
@@ -117,10 +117,8 @@ def _measured(specs: list[RunSpec], request: RunRequest) -> "pd.DataFrame":
     from analysis.tables import load
 
     folders = [request.out / "runs" / run_id for run_id in dict.fromkeys(map(id_of, specs))]
-    with TemporaryDirectory(dir=request.out) as scratch, java_answers():
-        return per_run(
-            load(session(request.master, request.spark_conf), folders, Path(scratch).resolve()), {}
-        ).set_index("run_id")
+    with Store.of(request.out).in_use() as store, java_answers():
+        return per_run(load(session(request.master, request.spark_conf), folders, store), {}).set_index("run_id")
 
 
 def _at_slo(slo: str, rows: "Mapping[str, pd.DataFrame]") -> _AtSlo:

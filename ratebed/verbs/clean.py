@@ -13,9 +13,11 @@ from core.errors import HarnessError, SpecError
 from ratebed import options as o
 
 RUNS = "runs"
-MADE = (f"{RUNS}/.code", "tables", "figures", "report", "commits")  # from runs, and beside them
+MADE = (f"{RUNS}/.code", "store", "tables", "figures", "report", "commits")  # from runs, and beside them
 
-Everything = Annotated[bool, typer.Option("--all", help="runs, tables, figures, report, and what diff made of commits")]
+Everything = Annotated[
+    bool, typer.Option("--all", help="runs, store, tables, figures, report, and what diff made of commits")
+]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="say what would go; nothing does")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="do not ask")]
 LISTED = 10  # folders at most
@@ -32,6 +34,8 @@ def clean(out: o.Out = Path("out"), everything: Everything = False, dry_run: Dry
     if dry_run:
         print("nothing is removed; what killed commands left would be, too")
         return 0
+    from collectors.store.keeping import Store
+
     stuck = _clean_machine()
     removed = _remove_left(out)
     if doomed and not yes:
@@ -41,6 +45,7 @@ def clean(out: o.Out = Path("out"), everything: Everything = False, dry_run: Dry
             doomed = {}
     for folder in doomed:
         shutil.rmtree(folder)
+    Store.of(out).tidy(forget=True)
     removed += sum(folder.parent.name == RUNS and folder.name[0] != "." for folder in doomed)
     print(f"removed {removed} run folders")
     return int(stuck)

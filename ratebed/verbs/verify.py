@@ -15,12 +15,13 @@ SetAside = Annotated[
 
 
 def verify(out: o.Out = Path("out"), aside: SetAside = False, as_json: o.AsJson = False) -> int:
-    """Read every finished run and every figure's tables in --out, and compare them with their digests.
+    """Read every finished run, every figure's tables and the table store in --out, and compare them with their digests.
 
     The threat is damage and mix-up, not forgery.
     """
     from collectors.integrity import check_identity, check_run
     from collectors.partials import left_partials
+    from collectors.store.keeping import Store
     from collectors.writer import set_aside
     from harness.campaign import finished_runs
     from ratebed.pipeline import SECTION, section_of
@@ -39,9 +40,15 @@ def verify(out: o.Out = Path("out"), aside: SetAside = False, as_json: o.AsJson 
             section_of(folder)
         except MachineError as error:
             problems[str(folder)] = str(error)
+    store = Store.of(out)
+    parts = store.state().parts.values()
+    for part in parts:
+        if what := store.damage(part):
+            problems[f"{store.root}/{part.name}"] = f"{store.root}: {what}; what asks for its runs makes it anew"
     others = [str(path) for path in left_partials(out / "runs")]
     if as_json:
-        counts = {"run_count": len(runs), "figure_count": len(figures)}
+        stored = sum(len(part.files) for part in parts)
+        counts = {"run_count": len(runs), "figure_count": len(figures), "store_file_count": stored}
         print(json.dumps({**counts, "damaged": problems, "half_written": others}, indent=2))
         return int(bool(problems))
     for problem in problems.values():

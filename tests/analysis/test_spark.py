@@ -1,6 +1,7 @@
 """Java is found or asked for, the session is quiet, and frames hold the chosen runs' rows and no others."""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,8 +11,10 @@ import pytest
 pytest.importorskip("pyspark")
 
 from analysis import java, tables
-from collectors import writer
+from analysis.compaction import writer
 from collectors.schema import TABLES
+from collectors.store.keeping import Store
+from collectors.writer import write_run
 from core.errors import MachineError
 
 ROOT = Path(__file__).parents[2]
@@ -126,7 +129,7 @@ def folders(tmp_path):
             "runs": {"run_id": [name], "system": ["lb"], "factors": [[("workload.publishers", str(number))]]},
             "samples": {"run_id": [name] * number, "value": [0.5] * number},
         }
-        writer.write_run(root / name, tables, {"run_id": name})
+        write_run(root / name, tables, {"run_id": name})
     return sorted(root.iterdir())
 
 
@@ -155,6 +158,65 @@ def test_tables_that_no_run_wrote_are_empty(spark, folders):
     data = tables.load(spark, folders)
     assert data.messages.count() == 0 and data.decisions.count() == 0
     assert tables.load(spark, []).runs.count() == 0
+
+
+# --- the same from a store ---------------------------------------------------------------------------
+
+
+@pytest.fixture
+def stored(folders, tmp_path):
+    """A store, its folder as hard to name as that of the runs, that holds the runs in two parts."""
+    store = Store(tmp_path / "store [1] {a,b} 100% ü", folders[0].parent, print)
+    store.keep(folders[:2])
+    return store
+
+
+def rows(data, name):
+    return tables.collect(data.table(name).selectExpr("run_id", "count(*) over () AS n"), ["run_id"]).to_dict("list")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("literals", [1_000, 0])  # a predicate of ids, and a join with them
+def test_a_store_gives_what_the_folders_give(spark, folders, stored, monkeypatch, literals):
+    monkeypatch.setattr("analysis.stored.LITERALS", literals)
+    direct, data = tables.load(spark, folders), tables.load(spark, folders, stored)
+    assert len(stored.state().parts) == 2
+    for chosen in (["r1", "r2", "r3"], ["r2"], ["r3"], ["r1", "r3"]):
+        for name in ("runs", "samples", "messages"):
+            assert rows(data.select(chosen), name) == rows(direct.select(chosen), name), (chosen, name)
+    factors = "factors['workload.publishers'] AS n"
+    assert list(data.select(["r2"]).runs.selectExpr(factors).toPandas()["n"]) == ["1"]
+    for name, schema in TABLES.items():
+        assert data.table(name).columns == schema.names
+
+
+@pytest.mark.slow
+def test_a_store_file_that_breaks_under_a_query_is_named_and_made_anew_by_the_next_command(
+    spark, folders, stored, capsys
+):
+    data = tables.load(spark, folders, stored)
+    broken = next(iter(stored.root.glob("runs/*.parquet")))
+    broken.write_bytes(b"PAR1 not really PAR1")
+    with pytest.raises(MachineError, match=rf"{broken.name} cannot be read; repeat the command"):
+        tables.collect(data.runs, ["run_id"])
+    again = tables.load(spark, folders, Store(stored.root, stored.runs, print))
+    assert re.search(rf"^store: runs/{broken.name} has 20 bytes, \d+ were written; its ", capsys.readouterr().out)
+    assert rows(again, "runs")["run_id"] == ["r1", "r2", "r3"]
+
+
+@pytest.mark.slow
+def test_workers_bring_many_runs_in(spark, folders, tmp_path, monkeypatch):
+    monkeypatch.setattr("analysis.compaction.RUNS_HERE", 1)
+    here = rows(tables.load(spark, folders), "samples")
+    store = Store(tmp_path / "store", folders[0].parent, print)
+    assert rows(tables.load(spark, folders, store), "samples") == here
+    assert sorted(len(part.runs) for part in store.state().parts.values()) == [1, 1, 1]
+    (folders[1] / "samples.parquet").write_bytes(b"damaged")
+    other = Store(tmp_path / "other", folders[0].parent, print)
+    write, tasks = writer(spark, 3)
+    with pytest.raises(MachineError, match=r"r2: samples\.parquet has 7 bytes"):
+        write(other.root, {"part": folders})
+    assert tasks >= 2 and not other.state().parts
 
 
 @pytest.mark.slow

@@ -1,0 +1,232 @@
+"""The store's catalogue: which runs are in which files, as a log of commits that is only ever added to.
+
+A commit says which parts go and which come.  Its file, ``log/00000012.json``, is created where there is none, else
+not at all, which every file system and object store can do: nothing is renamed or replaced.  Who finds the number
+taken reads what the other has done, and tries the next.
+
+What a commit does is the same for all who read it, whenever they do: it counts if all the parts that it takes are
+there and none of the runs that it brings; else it is void, as is one that is not as it was written.  So no run is
+ever in two parts, whatever two writers do, and whoever is killed, in the middle of a commit too.
+
+Every ``CHECKPOINT_EVERY`` commits one more file, ``log/00000064.checkpoint.json``, says what was there then: who
+reads begins with the last of them.  What they make superfluous goes when it is an hour old.
+"""
+
+import json
+import os
+import re
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import NamedTuple
+
+from core.digests import is_sealed, sealed
+from core.records import Json
+
+LOG = "log"
+CHECKPOINT_EVERY = 64
+KEPT_S = 3_600.0  # commits before a checkpoint stay so long: who is in the middle of one still finds its number taken
+_SETTLING_S = 2.0  # a commit that is younger may still be being written
+_NAME = re.compile(r"(\d{8,})(\.checkpoint)?\.json")
+
+
+class KeptRun(NamedTuple):
+    """What the catalogue has of a run: the digest of its manifest, and of the code that made it."""
+
+    manifest: str
+    code: str
+
+
+class StoredFile(NamedTuple):
+    """A file of a part: ``path`` below the store, its rows' first and last run id."""
+
+    table: str
+    path: str
+    bytes: int
+    digest: str
+    rows: int
+    first: str
+    last: str
+
+
+@dataclass(frozen=True)
+class StoredPart:
+    """Runs and the files with all of their rows."""
+
+    name: str
+    schema_version: int
+    runs: Mapping[str, KeptRun]
+    files: tuple[StoredFile, ...]
+
+    @property
+    def bytes(self) -> int:
+        """Of its largest table."""
+        sizes: dict[str, int] = {}
+        for file in self.files:
+            sizes[file.table] = sizes.get(file.table, 0) + file.bytes
+        return max(sizes.values(), default=0)
+
+    def to_json(self) -> Json:
+        """As a commit has it."""
+        return {
+            "name": self.name,
+            "schema_version": self.schema_version,
+            "runs": {run_id: [kept.manifest, kept.code] for run_id, kept in self.runs.items()},
+            "files": [{**file._asdict()} for file in self.files],
+        }
+
+    @classmethod
+    def of_json(cls, content: Json) -> "StoredPart":
+        """What ``to_json`` made."""
+        runs = {run_id: KeptRun(*kept) for run_id, kept in content["runs"].items()}
+        files = tuple(StoredFile(**file) for file in content["files"])
+        return cls(content["name"], content["schema_version"], runs, files)
+
+
+@dataclass(frozen=True)
+class StoreState:
+    """What the store holds after the commits up to ``number``, void ones counted.
+
+    ``torn``: the numbers of commits that are not as they were written, or not yet.
+    """
+
+    number: int = -1
+    parts: Mapping[str, StoredPart] = field(default_factory=dict)  # by name
+    of_run: Mapping[str, str] = field(default_factory=dict)  # run -> part
+    torn: tuple[int, ...] = ()
+
+    def kept(self, run_id: str) -> KeptRun | None:
+        """The catalogue's entry of a run."""
+        part = self.of_run.get(run_id)
+        return None if part is None else self.parts[part].runs[run_id]
+
+    def accepts(self, dropped: Collection[str], parts: Collection[StoredPart]) -> bool:
+        """Whether all parts that are to go are there, and no run that comes would be there twice."""
+        coming = [run_id for part in parts for run_id in part.runs]
+        staying = (self.of_run.get(run_id) for run_id in coming)
+        return (
+            self.parts.keys() >= set(dropped)
+            and len(coming) == len(set(coming))
+            and all(part is None or part in dropped for part in staying)
+            and self.parts.keys().isdisjoint(part.name for part in parts)
+        )
+
+    def after(self, number: int, dropped: Collection[str], parts: Collection[StoredPart]) -> "StoreState":
+        """What is there after a commit; the same as before where it is void."""
+        if not self.accepts(dropped, parts):
+            return replace(self, number=number)
+        kept = {name: part for name, part in self.parts.items() if name not in dropped}
+        of_run = {run_id: name for run_id, name in self.of_run.items() if name in kept}
+        of_run |= {run_id: part.name for part in parts for run_id in part.runs}
+        return StoreState(number, kept | {part.name: part for part in parts}, of_run, self.torn)
+
+
+EMPTY = StoreState()
+
+
+def read_log(root: Path, since: StoreState = EMPTY) -> StoreState:
+    """What the store in the folder ``root`` holds now; ``since``: what it held before, of which no more is read."""
+    commits, checkpoints = _numbers(root)
+    state = EMPTY if since.torn else since  # a torn one may be whole by now, and change what later ones do
+    for number in sorted(checkpoints, reverse=True):
+        if number <= state.number:
+            break
+        content = _read(_path(root, number, checkpoint=True))
+        if content is not None:
+            state = EMPTY.after(number, (), [StoredPart.of_json(part) for part in content["parts"]])
+            break
+    for number in sorted(number for number in commits if number > state.number):
+        content = _read_settled(_path(root, number))
+        if content is None:
+            state = replace(state, number=number, torn=(*state.torn, number))
+        else:
+            parts = [StoredPart.of_json(part) for part in content["parts"]]
+            state = state.after(number, content["dropped"], parts)
+    return state
+
+
+def append(
+    root: Path, state: StoreState, dropped: Collection[str], parts: Collection[StoredPart]
+) -> tuple[StoreState, bool]:
+    """Try to be the next commit after ``state``: what the store holds now, and whether this one is in it.
+
+    OSError where it cannot be written.
+    """
+    number = state.number + 1
+    path = _path(root, number)
+    content = sealed({"dropped": sorted(dropped), "parts": [part.to_json() for part in parts]})
+    if not _create(path, content):
+        return read_log(root, state), False
+    if any(done >= number for done in _numbers(root)[1]):  # somebody was so much faster that nobody reads ours
+        return read_log(root), False
+    now = read_log(root, state)
+    counts = now.number >= number and all(now.parts.get(part.name) == part for part in parts)
+    if counts and (number + 1) % CHECKPOINT_EVERY == 0 and all(_is_old(_path(root, torn)) for torn in now.torn):
+        _write_checkpoint(root, now)
+    return now, counts
+
+
+def all_names(root: Path) -> list[str]:
+    """The files of the log; empty where there is no store."""
+    folder = root / LOG
+    return sorted(name for name in os.listdir(folder) if _NAME.fullmatch(name)) if folder.is_dir() else []
+
+
+def _write_checkpoint(root: Path, state: StoreState) -> None:
+    """Sum up what is there; older commits, which nobody needs any more, go when they are old enough."""
+    parts = [part.to_json() for part in state.parts.values()]
+    _create(_path(root, state.number, checkpoint=True), sealed({"parts": parts}))
+    for name in all_names(root):
+        match, path = _NAME.fullmatch(name), root / LOG / name
+        assert match is not None
+        with suppress(OSError):
+            if int(match[1]) < state.number and _is_old(path):
+                path.unlink()
+
+
+def _is_old(path: Path) -> bool:
+    return time.time() - path.stat().st_mtime > KEPT_S
+
+
+def _numbers(root: Path) -> tuple[list[int], list[int]]:
+    """Of commits, and of checkpoints."""
+    matches = [match for name in all_names(root) if (match := _NAME.fullmatch(name))]
+    return [int(m[1]) for m in matches if not m[2]], [int(m[1]) for m in matches if m[2]]
+
+
+def _path(root: Path, number: int, checkpoint: bool = False) -> Path:
+    return root / LOG / f"{number:08}{'.checkpoint' * checkpoint}.json"
+
+
+def _create(path: Path, content: Json) -> bool:
+    """Write a file that is not there, durably; False where it is.  A write that fails leaves a void one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with path.open("x") as file:
+            file.write(json.dumps(content))
+            file.flush()
+            os.fsync(file.fileno())
+    except FileExistsError:
+        return False
+    return True
+
+
+def _read(path: Path) -> Json | None:
+    """A file of the log; None where it is not as it was written, or is gone."""
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if is_sealed(content) else None
+
+
+def _read_settled(path: Path) -> Json | None:
+    """The same of a commit that somebody may be writing just now."""
+    content = _read(path)
+    with suppress(OSError):
+        while content is None and 0 <= time.time() - path.stat().st_mtime < _SETTLING_S:
+            time.sleep(0.02)
+            content = _read(path)
+    return content

@@ -1,0 +1,114 @@
+"""``ratebed store``: what the table store of a folder of results holds."""
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from core.errors import SpecError
+from core.records import Json
+from ratebed import options as o
+
+if TYPE_CHECKING:
+    from collectors.store.keeping import Store
+
+Build = Annotated[bool, typer.Option("--build", help="bring in every finished run that is not in it")]
+Rebuild = Annotated[bool, typer.Option("--rebuild", help="make all of it anew from the run folders")]
+
+
+def store(
+    out: o.Out = Path("out"),
+    build: Build = False,
+    rebuild: Rebuild = False,
+    spark_master: o.SparkMaster = "",
+    as_json: o.AsJson = False,
+) -> int:
+    """What the table store in --out holds: the rows of finished runs, in few files that Spark reads.
+
+    Figures bring in what they ask for; it may be deleted at any time, and is made again.
+    """
+    from collectors.store.keeping import Store
+    from harness.campaign import finished_runs
+
+    if not finished_runs(out) and not Store.of(out).state().parts:
+        raise SpecError(f"{out}: no finished runs there", "ratebed run makes some; --out names another folder")
+    own = Store.of(out)
+    if build or rebuild:
+        _brought_in(own, out, rebuild, spark_master)
+    found = described(own, out)
+    if as_json:
+        print(json.dumps(found, indent=2))
+    else:
+        for line in _told(found):
+            print(line)
+    return int(bool(found["damaged"]))
+
+
+def _brought_in(own: "Store", out: Path, anew: bool, spark_master: str) -> None:
+    """On Spark where there is much to do: its session starts for that alone."""
+    from analysis.compaction import RUNS_HERE, writer
+    from analysis.spark import java_answers, session
+    from collectors.store.keeping import write_here
+    from harness.campaign import finished_runs
+
+    folders, there = finished_runs(out), {} if anew else own.state().of_run
+    count = sum(folder.name not in there for folder in folders)
+    bring = own.rebuild if anew else own.keep
+    with own.in_use():
+        if count <= RUNS_HERE and not spark_master:
+            bring(folders, write_here, 1)
+            return
+        with java_answers():
+            spark = session(spark_master or "local[*]")
+            bring(folders, *writer(spark, count))
+            spark.stop()
+
+
+def described(own: "Store", out: Path) -> Json:
+    """What is there, and what is wrong with it, for machines."""
+    from collectors.store.claims import files_there
+    from harness.campaign import finished_runs
+
+    state = own.state()
+    files = [file for part in state.parts.values() for file in part.files]
+    runs = {folder.name for folder in finished_runs(out)}
+    garbage = set(files_there(own.root)) - {file.path for file in files}
+    return {
+        "folder": str(own.root),
+        "commit": state.number,
+        "run_count": len(state.of_run),
+        "missing_run_count": len(runs - state.of_run.keys()),
+        "gone_run_count": len(state.of_run.keys() - runs),
+        "part_count": len(state.parts),
+        "file_count": len(files),
+        "bytes": sum(file.bytes for file in files),
+        "garbage_file_count": len(garbage),
+        "tables": {
+            table: {
+                "rows": sum(file.rows for file in files if file.table == table),
+                "bytes": sum(file.bytes for file in files if file.table == table),
+            }
+            for table in sorted({file.table for file in files})
+        },
+        "damaged": [what for part in state.parts.values() if (what := own.damage(part))],
+    }
+
+
+def _told(found: Json) -> list[str]:
+    """The same for people."""
+    lines = [
+        f"{table:<20}{of['rows']:>14,} rows{of['bytes'] / 1e6:>10,.1f} MB" for table, of in found["tables"].items()
+    ]
+    lines += [f"damaged: {what}; the next command that asks for its runs makes it anew" for what in found["damaged"]]
+    lines.append(
+        f"{found['folder']}: {found['run_count']:,} runs in {found['file_count']:,} files, "
+        f"{found['bytes'] / 1e6:,.1f} MB, after commit {found['commit']}"
+    )
+    for count, what in (
+        (found["missing_run_count"], "finished runs are not in it: figures bring in those that they ask for"),
+        (found["gone_run_count"], "runs are in it whose folders are gone: `ratebed clean` takes them out"),
+        (found["garbage_file_count"], "files belong to nobody: the next command that reads nothing else removes them"),
+    ):
+        lines += [f"{count:,} {what}"] if count else []
+    return lines

@@ -1,0 +1,46 @@
+"""``ratebed store``: says what is there, brings in, makes anew; other verbs know of the folder."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from collectors.store.keeping import Store
+from tests.runs import write_small_run
+
+ROOT = Path(__file__).parents[2]
+
+
+def ratebed(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "ratebed", *words], cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.slow
+def test_the_store_is_told_built_verified_healed_and_removed(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    none = ratebed("store", "--out", str(out))
+    assert none.returncode == 2 and none.stderr.count("\n") == 1 and "no finished runs there" in none.stderr
+    for seed in range(3):
+        write_small_run(out / "runs", seed)
+    assert "3 finished runs are not in it" in ratebed("store", "--out", str(out)).stdout
+    assert not (out / "store").exists()  # who asks makes nothing
+    built = ratebed("store", "--build", "--out", str(out))
+    assert (
+        built.returncode == 0 and f"{out}/store: 3 runs in 2 files" in built.stdout and "not in it" not in built.stdout
+    )
+    found = json.loads(ratebed("store", "--json", "--out", str(out)).stdout)
+    assert (found["run_count"], found["missing_run_count"], found["tables"]["samples"]["rows"]) == (3, 0, 150)
+    assert "3 runs and 0 figures read, 0 damaged" in ratebed("verify", "--out", str(out)).stdout
+    (file,) = out.glob("store/samples/*.parquet")
+    file.write_bytes(file.read_bytes()[:-1])
+    for verb in ("verify", "store"):
+        told = ratebed(verb, "--out", str(out))
+        assert told.returncode == 1 and f"samples/{file.name} has {file.stat().st_size} bytes" in told.stdout
+    before = set(Store.of(out).state().parts)
+    anew = ratebed("store", "--rebuild", "--out", str(out))
+    assert anew.returncode == 0 and "damaged" not in anew.stdout
+    assert before.isdisjoint(Store.of(out).state().parts) and not file.exists()
+    assert ratebed("clean", "--all", "--yes", "--out", str(out)).returncode == 0
+    assert not (out / "store").exists()
