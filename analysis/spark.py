@@ -7,7 +7,8 @@ more where they are the first query; the queries of a figure of 70 runs 1.4.  Wh
 * Files count by their bytes alone (``openCostInBytes`` 0), so a thousand of them make two tasks.
 * HotSpot's first compiler only, and the serial collector: queries are many and short.  With the
   optimising compiler the session takes 7, the first figure 9 instead of 5, later ones 1.9; it pays
-  only beyond some 3,000 runs.
+  only beyond some 3,000 runs.  Exact percentiles of 1e7 messages took 16 with the first compiler and 20
+  with both, of 1e8 113 and 62 (``benchmarks/messages.py``): ``long_work``.
 """
 
 import errno
@@ -67,6 +68,8 @@ _ON_THIS_MACHINE = {
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(10**6),  # list files here, without a job
 }
+LONG_RUNS = 3_000  # of one figure
+_BOTH_COMPILERS = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
 _MASTER = re.compile(r"local(\[[\d*, ]+\])?|yarn|spark://.+:\d+|k8s://.+")
 _PYTHON = "spark.pyspark.python"  # Spark's name for the interpreter of its workers
 
@@ -98,6 +101,11 @@ def session(master: str = THIS_MACHINE, settings: Mapping[str, str] = MappingPro
         if SparkContext._active_spark_context is not None:
             return SparkSession.builder.getOrCreate()
         return _started(master, settings)
+
+
+def long_work(master: str, run_count: int) -> dict[str, str]:
+    """Settings of Spark that queries over so many runs at once want, where Java would have what suits short ones."""
+    return dict(_BOTH_COMPILERS) if _is_here(master) and run_count >= LONG_RUNS else {}
 
 
 _starting = threading.Lock()

@@ -28,7 +28,6 @@ from collectors.schema import TABLES
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".peers"
 MESSAGES, BROKERS, RUNS_A_FILE = 100_000, 6, 50
-BOTH_COMPILERS = "-XX:+UseParallelGC"
 DIFFERENCE = 1e-12  # relative, of two ways to interpolate
 
 
@@ -61,15 +60,15 @@ def _messages(number: int, rng: np.random.Generator) -> pa.Table:
     return pa.table(filled, schema=schema)
 
 
-def with_spark(folder: Path, cores: int, java: str) -> dict[str, float]:
+def with_spark(folder: Path, cores: int, is_long: bool) -> dict[str, float]:
     """Groups, sum of their p99, and what it took."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from analysis.exact import exact_percentiles
-    from analysis.spark import session
+    from analysis.spark import LONG_RUNS, long_work, session
 
-    began = perf_counter()
-    spark = session(f"local[{cores}]", {"spark.driver.extraJavaOptions": java} if java else {})
+    began, master = perf_counter(), f"local[{cores}]"
+    spark = session(master, long_work(master, LONG_RUNS * is_long))
     files = sorted(f"file://{path.resolve()}" for path in folder.glob("*.parquet"))
     rows = spark.read.schema(from_arrow_schema(TABLES["messages"])).parquet(*files)
     rows = rows.selectExpr("run_id", "broker", "received_at_ns - intended_at_ns AS latency_ns")
@@ -91,7 +90,7 @@ def with_spark(folder: Path, cores: int, java: str) -> dict[str, float]:
     }
 
 
-def with_duckdb(folder: Path, cores: int, java: str) -> dict[str, float]:
+def with_duckdb(folder: Path, cores: int, is_long: bool) -> dict[str, float]:
     """The same of the peer."""
     sys.path.append(str(PEERS))
     import duckdb
@@ -117,7 +116,7 @@ def _own_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-WAYS: dict[str, Callable[[Path, int, str], dict[str, float]]] = {"Spark": with_spark, "DuckDB": with_duckdb}
+WAYS: dict[str, Callable[[Path, int, bool], dict[str, float]]] = {"Spark": with_spark, "DuckDB": with_duckdb}
 
 
 def report_rows(runs: int, out: Path | None = None) -> None:
@@ -133,18 +132,27 @@ def report_rows(runs: int, out: Path | None = None) -> None:
 def _report(folder: Path, rows: int) -> None:
     """A line a way; AssertionError where the answers differ."""
     cores = os.cpu_count() or 1
-    ways = [("Spark", 1, BOTH_COMPILERS), ("Spark", cores, BOTH_COMPILERS), ("Spark", cores, ""), ("DuckDB", cores, "")]
+    ways = [("Spark", 1, True), ("Spark", cores, True), ("Spark", cores, False), ("DuckDB", cores, False)]
     if not (PEERS / "duckdb").is_dir():
         print("no DuckDB here (make bench brings it): no peer")
         ways.pop()
     sums = []
     print(f"{rows:,} messages: exact p99 by run and broker")
-    for way, of, java in ways:
-        words = [sys.executable, "-m", "benchmarks.messages", "--measure", way, "--cores", str(of), f"--java={java}"]
+    for way, of, is_long in ways:
+        words = [
+            sys.executable,
+            "-m",
+            "benchmarks.messages",
+            "--measure",
+            way,
+            "--cores",
+            str(of),
+            *["--long"] * is_long,
+        ]
         told = subprocess.run([*words, "--out", str(folder)], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         found = json.loads(told.stdout)
         sums.append((found["groups"], found["sum"]))
-        what = f"{way}, {of} cores{', both compilers' if java else ''}"
+        what = f"{way}, {of} cores{', both compilers' if is_long else ''}"
         print(
             f"{what:<32}{found['cpu_s']:8.1f} s of processors{found['clock_s']:8.1f} s"
             f"{found['java_mib']:8.0f} MiB of Java{found['python_mib']:7.0f} MiB of Python",
@@ -162,10 +170,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a folder that has the rows from before; else one that goes")
     parser.add_argument("--measure", choices=WAYS, help=argparse.SUPPRESS)
     parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--java", default="", help=argparse.SUPPRESS)
+    parser.add_argument("--long", action="store_true", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.measure:
-        print(json.dumps(WAYS[asked.measure](asked.out, asked.cores, asked.java)))
+        print(json.dumps(WAYS[asked.measure](asked.out, asked.cores, asked.long)))
         return
     report_rows(asked.runs, asked.out)
 

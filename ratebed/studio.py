@@ -9,7 +9,7 @@ import json
 import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -53,7 +53,11 @@ class Studio:
     """
 
     def __init__(self, plan: CampaignPlan, request: RunRequest):
-        self.plan, self.request = plan, request
+        from analysis.spark import long_work
+
+        most = max(map(len, plan.run_ids.values()), default=0)
+        spark_conf = {**long_work(request.master, most), **request.spark_conf}
+        self.plan, self.request = plan, replace(request, spark_conf=spark_conf)
         self._errors: dict[str, str] = {}
         missing = plan.campaign.missing()
         drawn = {key: ids for key, ids in plan.run_ids.items() if key not in plan.skipped}
