@@ -145,7 +145,6 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
         with _environment({"PYSPARK_PYTHON": chosen}), _kept_handler():
             return SparkSession(SparkContext(conf=conf))
     except (PySparkException, Py4JJavaError) as error:
-        SparkContext._active_spark_context = None
         raise MachineError(f"Spark does not start on {master}: {_told_by_java(error)}", _CLUSTER_FIX) from None
 
 

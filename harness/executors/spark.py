@@ -63,7 +63,8 @@ class SparkExecutor:
         yield from LocalExecutor(1).map([item for item in work_list if is_live(item)])
 
     def _on_the_cluster(self, work_list: list[Work]) -> Iterator[Finished]:
-        context, order = self.start(), self._order(work_list[0][2])
+        context = self.start()
+        order = _order(context, work_list[0][2])
         waiting = {run_id: (spec, run_id, runs) for spec, run_id, runs in work_list}
         suspects: set[str] = set()
         in_vain = 0
@@ -84,18 +85,19 @@ class SparkExecutor:
         finally:
             shutil.rmtree(order["strikes"], ignore_errors=True)
 
-    def _order(self, runs: Path) -> task.Order:
-        """Pack the code, and have it sent; what all tasks shall know."""
-        archive = code_archive()
-        self.start().addArchive(f"{archive.path}#{archive.name}")
-        return {
-            "archive": archive.name,
-            "digest": archive.digest,
-            "versions": task.versions_of(LIBRARIES),
-            "runs": str(runs.resolve()),
-            "strikes": str(runs.resolve() / f".strikes{own_mark()}"),  # as a half-written run, where we are killed
-            "folder": os.getcwd(),
-        }
+
+def _order(context: "SparkContext", runs: Path) -> task.Order:
+    """Have the code sent; what all tasks shall know."""
+    archive = code_archive()
+    context.addArchive(f"{archive.path}#{archive.name}")
+    return {
+        "archive": archive.name,
+        "digest": archive.digest,
+        "versions": task.versions_of(LIBRARIES),
+        "runs": str(runs.resolve()),
+        "strikes": str(runs.resolve() / f".strikes{own_mark()}"),  # as a half-written run, where we are killed
+        "folder": os.getcwd(),
+    }
 
 
 def _batches(work_list: list[Work], suspects: set[str], cores: int) -> list[Batch]:
@@ -121,12 +123,12 @@ class _Job:
         self.thread: Thread = InheritableThread(target=self._run, args=(order, asked), daemon=True)
 
     def _run(self, order: task.Order, asked: list[tuple[list[task.Errand], bool]]) -> None:
-        home = self.home
+        carry_out, home = task.carry_out, self.home
         try:
             self.context.setJobGroup(self.group, f"{sum(len(runs) for runs, _ in asked)} runs", True)
             self.context.setLocalProperty("spark.scheduler.pool", POOL)
             batches = self.context.parallelize(asked, len(asked))
-            batches.foreach(lambda batch: task.carry_out(order, *batch, home))
+            batches.foreach(lambda batch: carry_out(order, *batch, home))
         except Exception as error:
             self.error = error
 
@@ -143,7 +145,9 @@ class _Job:
                 seen += len(news)
                 for told in news:
                     if "refused" in told:
-                        raise MachineError(f"{told['host']}: {told['refused']}", f"nothing was run; {_ENVIRONMENT}")
+                        raise MachineError(
+                            f"{told['host']}: {told['refused']}", f"nothing was run there; {_ENVIRONMENT}"
+                        )
                     yield told
                 self._grumble(say)
         finally:

@@ -113,7 +113,6 @@ def _of(run_id: str, seconds: float, error: str = "", is_fatal: bool = False) ->
 def _by_themselves(root: Path, order: Order, batch: list[Errand]) -> Iterator[Told]:
     """The runs of a batch in a process beside this one, and in another where that has ended."""
     runs, strikes = Path(order["runs"]), Path(order["strikes"])
-    strikes.mkdir(exist_ok=True)
     waiting = []
     for asked in batch:
         if _strikes(strikes, asked) < STRIKES:
@@ -175,6 +174,7 @@ def main(source: IO[str], sink: IO[str]) -> None:
     runs, strikes = Path(asked["order"]["runs"]), Path(asked["order"]["strikes"])
     for one in asked["batch"]:
         strike = strikes / one["run_id"]
+        strikes.mkdir(exist_ok=True)
         with strike.open("a") as file:
             file.write("x")
         told = _told(one, runs)

@@ -141,7 +141,7 @@ def test_an_archive_with_one_comment_more_runs_nothing(spark_cluster, grid, tmp_
     lines = said.splitlines()
     assert code == 1 and len(lines) == 2, said
     there, here = re.fullmatch(
-        r"ratebed: \S+: the code there has the hash (\w{16}), here it is (\w{16}); nothing was run; .*", lines[1]
+        r"ratebed: \S+: the code there has the hash (\w{16}), here it is (\w{16}); nothing was run there; .*", lines[1]
     ).groups()
     assert there != here
     assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == [".code"]
