@@ -24,6 +24,7 @@ from harness.executors import task
 from harness.executors.api import Finished, Work, is_live
 from harness.executors.batches import batched
 from harness.executors.local import LocalExecutor
+from harness.executors.orders import Errand, Order, Told
 from harness.executors.shipping import code_archive
 from harness.run import LIBRARIES
 
@@ -86,7 +87,7 @@ class SparkExecutor:
             shutil.rmtree(order["strikes"], ignore_errors=True)
 
 
-def _order(context: "SparkContext", runs: Path) -> task.Order:
+def _order(context: "SparkContext", runs: Path) -> Order:
     """Have the code sent; what all tasks shall know."""
     archive = code_archive()
     context.addArchive(f"{archive.path}#{archive.name}")
@@ -109,20 +110,20 @@ def _batches(work_list: list[Work], suspects: set[str], cores: int) -> list[Batc
 class _Job:
     """One Spark job; ``error`` says afterwards why it was given up."""
 
-    def __init__(self, context: "SparkContext", order: task.Order, batches: list[Batch], suspects: set[str]):
+    def __init__(self, context: "SparkContext", order: Order, batches: list[Batch], suspects: set[str]):
         from pyspark import InheritableThread, cloudpickle
         from pyspark.accumulators import AddingAccumulatorParam
 
         cloudpickle.register_pickle_by_value(task)
         self.context, self.group = context, f"runs-{token_hex(4)}"
         self.error: Exception | None = None
-        self.home: Accumulator[list[task.Told]] = context.accumulator([], AddingAccumulatorParam([]))
+        self.home: Accumulator[list[Told]] = context.accumulator([], AddingAccumulatorParam([]))
         self.begin_s = time.monotonic()
         self.has_begun = False
         asked = [([_asked(item) for item in batch], batch[0][1] in suspects) for batch in batches]
         self.thread: Thread = InheritableThread(target=self._run, args=(order, asked), daemon=True)
 
-    def _run(self, order: task.Order, asked: list[tuple[list[task.Errand], bool]]) -> None:
+    def _run(self, order: Order, asked: list[tuple[list[Errand], bool]]) -> None:
         carry_out, home = task.carry_out, self.home
         try:
             self.context.setJobGroup(self.group, f"{sum(len(runs) for runs, _ in asked)} runs", True)
@@ -132,7 +133,7 @@ class _Job:
         except Exception as error:
             self.error = error
 
-    def told(self, say: Callable[[str], None]) -> Iterator[task.Told]:
+    def told(self, say: Callable[[str], None]) -> Iterator[Told]:
         """What comes home, as it does, until the job is over.  MachineError where a worker refuses to compute."""
         seen = 0
         self.thread.start()
@@ -169,7 +170,7 @@ class _Job:
             )
 
 
-def _asked(item: Work) -> task.Errand:
+def _asked(item: Work) -> Errand:
     spec, run_id, _ = item
     return {"spec": spec.to_json().decode(), "run_id": run_id, "code": code_hash(spec)}
 

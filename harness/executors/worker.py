@@ -29,7 +29,7 @@ from core.errors import HarnessError, SystemFault
 from core.garbage import collect_rarely
 from harness.code_version import code_hash, id_of
 from harness.executors.api import work
-from harness.executors.task import HASH_LETTERS, Errand, Order, Told
+from harness.executors.orders import Errand, Order, Told
 from harness.experiment import RunSpec
 
 STRIKES = 2  # executors that ended over a run by itself, until it is not begun any more
@@ -74,10 +74,7 @@ def _differing(asked: Errand) -> str:
     except HarnessError as error:  # a file or a package from outside the tree
         return f"{error} (all hosts must have it under this path)"
     if code != asked["code"]:
-        return (
-            f"the code of run {asked['run_id']} has the hash {code[:HASH_LETTERS]} there, "
-            f"here it is {asked['code'][:HASH_LETTERS]}"
-        )
+        return f"the code of run {asked['run_id']} has the hash {code[:16]} there, here it is {asked['code'][:16]}"
     files = ", ".join(spec.input_digests())
     return "" if run_id == asked["run_id"] else f"of run {asked['run_id']}, {files or 'the spec'} is another there"
 
