@@ -146,18 +146,19 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
         ours["spark.local.dir"] = tempfile.gettempdir()
     conf = SparkConf(loadDefaults=False).setAll([*{**ours, **settings, "spark.master": master}.items()])
     if SparkContext._gateway is None:  # a stopped session leaves its Java behind, ready for the next
-        _start_java(conf, find_java(), master)
+        _start_java(conf, find_java(), master, _SETTINGS_FIX if settings else JAVA_FIX)
     # Not just any python3: workers of a cluster have the same environment at the same place, unless told otherwise.
     chosen = settings.get(_PYTHON) or (not _is_here(master) and os.environ.get("PYSPARK_PYTHON")) or sys.executable
     try:
         with _environment({"PYSPARK_PYTHON": chosen}), _kept_handler():
-            return SparkSession(SparkContext(conf=conf))
+            started = SparkSession(SparkContext(conf=conf))
+        started.conf.get("spark.sql.session.timeZone")  # what is wrong with the settings of queries is said now
+        return started
     except (PySparkException, Py4JJavaError) as error:
-        SparkContext._active_spark_context = None
-        raise MachineError(f"Spark does not start on {master}: {_told_by_java(error)}", _CLUSTER_FIX) from None
+        raise MachineError(f"Spark does not start on {master}: {_told_by_java(error)}", _SETTINGS_FIX) from None
 
 
-_CLUSTER_FIX = "look whether it runs, and at --spark-conf and SPARK_CONF_DIR: docs/cluster.md"
+_SETTINGS_FIX = "look at --spark-conf and SPARK_CONF_DIR: docs/cluster.md"
 
 
 def _look_for(master: str) -> None:
@@ -206,7 +207,7 @@ def warm_up(master: str = THIS_MACHINE, settings: Mapping[str, str] = MappingPro
         numbers.groupBy("part").count().join(numbers, "part").orderBy("id").toPandas()
 
 
-def _start_java(conf: "SparkConf", java_home: Path, master: str) -> None:
+def _start_java(conf: "SparkConf", java_home: Path, master: str, fix: str) -> None:
     """Start Spark's Java with its chatter kept in a file that nobody sees unless the start fails."""
     import pyspark
     from pyspark import SparkContext
@@ -220,7 +221,7 @@ def _start_java(conf: "SparkConf", java_home: Path, master: str) -> None:
         try:
             gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
         except PySparkRuntimeError:
-            raise MachineError(f"Spark's Java ({java_home}) does not start: {_reason(log)}", JAVA_FIX) from None
+            raise MachineError(f"Spark's Java ({java_home}) does not start: {_reason(log)}", fix) from None
     SparkContext._ensure_initialized(gateway=gateway)
 
 

@@ -17,6 +17,8 @@ EXIT_CODES = (
 VARIABLES = (
     ("RATEBED_TRACEBACK", "1: a fault of Ratebed's own is told in full"),
     ("JAVA_HOME", "the Java that Spark runs on; else .java of the checkout, else that of PATH"),
+    ("SPARK_CONF_DIR", "a folder with spark-defaults.conf, for a cluster: docs/cluster.md"),
+    ("PYSPARK_PYTHON", "the Python of a cluster's workers; else at the path that it has here"),
     ("TMPDIR", "where Spark keeps what does not fit into memory"),
 )
 FILES = (

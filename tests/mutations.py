@@ -377,11 +377,41 @@ CAMPAIGN = _rows(
         "        finally:\n            pass",
         "test_failures_are_told_and_returned_and_nothing_half_written_stays",
     ),
+)
+LOCAL_EXECUTOR = _rows(
+    "harness/executors/local.py",
+    "tests/harness/test_campaign.py",
     (
         "the first error of a live machine ends the campaign",
         "fatal=finished.fatal and failed_before",
         "fatal=finished.fatal",
         "test_one_error_of_the_machine_in_real_time_is_a_failed_run_two_in_a_row_are_the_end",
+    ),
+)
+BATCHES = _rows(
+    "harness/executors/batches.py",
+    "tests/harness/executors/test_batches.py",
+    (
+        "a task takes as long as it likes",
+        "if not batches or seconds > room_s:",
+        "if not batches:",
+        "test_every_run_is_in_one_batch_and_none_of_several_is_long",
+    ),
+)
+ON_WORKERS = _rows(
+    "harness/executors/worker.py",
+    "tests/harness/executors/test_worker.py",
+    (
+        "workers compute whatever code they have",
+        'if code != asked["code"]:',
+        "if False:",
+        "test_other_code_other_files_and_other_modules_are_refused_and_nothing_is_begun",
+    ),
+    (
+        "a run ends executors for ever",
+        "if _strikes(strikes, asked) < STRIKES:",
+        "if True:",
+        "test_a_run_over_which_two_executors_ended_is_not_begun_a_third_time",
     ),
 )
 MATRIX = _rows(
@@ -552,7 +582,8 @@ LIVE = [
 
 MUTATIONS: tuple[Mutation, ...] = (
     *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
-    *(*WRITER, *INTEGRITY, *CODE_VERSION, *CAMPAIGN, *MATRIX, *LINKS, *NETWORK, *RETRANSMISSION, *MEMBER),
+    *(*WRITER, *INTEGRITY, *CODE_VERSION, *CAMPAIGN, *LOCAL_EXECUTOR, *BATCHES, *ON_WORKERS),
+    *(*MATRIX, *LINKS, *NETWORK, *RETRANSMISSION, *MEMBER),
     *(*INCARNATIONS, *SCHEDULER, *LIVE, *STOPS, *VALIDITY),
 )
 

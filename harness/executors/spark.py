@@ -24,6 +24,7 @@ from harness.executors import task
 from harness.executors.api import Finished, Work, is_live
 from harness.executors.batches import batched
 from harness.executors.local import LocalExecutor
+from harness.executors.orders import Errand, Order, Told
 from harness.executors.shipping import code_archive
 from harness.run import LIBRARIES
 
@@ -63,7 +64,8 @@ class SparkExecutor:
         yield from LocalExecutor(1).map([item for item in work_list if is_live(item)])
 
     def _on_the_cluster(self, work_list: list[Work]) -> Iterator[Finished]:
-        context, order = self.start(), self._order(work_list[0][2])
+        context = self.start()
+        order = _order(context, work_list[0][2])
         waiting = {run_id: (spec, run_id, runs) for spec, run_id, runs in work_list}
         suspects: set[str] = set()
         in_vain = 0
@@ -84,18 +86,19 @@ class SparkExecutor:
         finally:
             shutil.rmtree(order["strikes"], ignore_errors=True)
 
-    def _order(self, runs: Path) -> task.Order:
-        """Pack the code, and have it sent; what all tasks shall know."""
-        archive = code_archive()
-        self.start().addArchive(f"{archive.path}#{archive.name}")
-        return {
-            "archive": archive.name,
-            "digest": archive.digest,
-            "versions": task.versions_of(LIBRARIES),
-            "runs": str(runs.resolve()),
-            "strikes": str(runs.resolve() / f".strikes{own_mark()}"),  # as a half-written run, where we are killed
-            "folder": os.getcwd(),
-        }
+
+def _order(context: "SparkContext", runs: Path) -> Order:
+    """Have the code sent; what all tasks shall know."""
+    archive = code_archive()
+    context.addArchive(f"{archive.path}#{archive.name}")
+    return {
+        "archive": archive.name,
+        "digest": archive.digest,
+        "versions": task.versions_of(LIBRARIES),
+        "runs": str(runs.resolve()),
+        "strikes": str(runs.resolve() / f".strikes{own_mark()}"),  # as a half-written run, where we are killed
+        "folder": os.getcwd(),
+    }
 
 
 def _batches(work_list: list[Work], suspects: set[str], cores: int) -> list[Batch]:
@@ -107,30 +110,30 @@ def _batches(work_list: list[Work], suspects: set[str], cores: int) -> list[Batc
 class _Job:
     """One Spark job; ``error`` says afterwards why it was given up."""
 
-    def __init__(self, context: "SparkContext", order: task.Order, batches: list[Batch], suspects: set[str]):
+    def __init__(self, context: "SparkContext", order: Order, batches: list[Batch], suspects: set[str]):
         from pyspark import InheritableThread, cloudpickle
         from pyspark.accumulators import AddingAccumulatorParam
 
         cloudpickle.register_pickle_by_value(task)
         self.context, self.group = context, f"runs-{token_hex(4)}"
         self.error: Exception | None = None
-        self.home: Accumulator[list[task.Told]] = context.accumulator([], AddingAccumulatorParam([]))
+        self.home: Accumulator[list[Told]] = context.accumulator([], AddingAccumulatorParam([]))
         self.begin_s = time.monotonic()
         self.has_begun = False
         asked = [([_asked(item) for item in batch], batch[0][1] in suspects) for batch in batches]
         self.thread: Thread = InheritableThread(target=self._run, args=(order, asked), daemon=True)
 
-    def _run(self, order: task.Order, asked: list[tuple[list[task.Errand], bool]]) -> None:
-        home = self.home
+    def _run(self, order: Order, asked: list[tuple[list[Errand], bool]]) -> None:
+        carry_out, home = task.carry_out, self.home
         try:
             self.context.setJobGroup(self.group, f"{sum(len(runs) for runs, _ in asked)} runs", True)
             self.context.setLocalProperty("spark.scheduler.pool", POOL)
             batches = self.context.parallelize(asked, len(asked))
-            batches.foreach(lambda batch: task.carry_out(order, *batch, home))
+            batches.foreach(lambda batch: carry_out(order, *batch, home))
         except Exception as error:
             self.error = error
 
-    def told(self, say: Callable[[str], None]) -> Iterator[task.Told]:
+    def told(self, say: Callable[[str], None]) -> Iterator[Told]:
         """What comes home, as it does, until the job is over.  MachineError where a worker refuses to compute."""
         seen = 0
         self.thread.start()
@@ -143,7 +146,9 @@ class _Job:
                 seen += len(news)
                 for told in news:
                     if "refused" in told:
-                        raise MachineError(f"{told['host']}: {told['refused']}", f"nothing was run; {_ENVIRONMENT}")
+                        raise MachineError(
+                            f"{told['host']}: {told['refused']}", f"nothing was run there; {_ENVIRONMENT}"
+                        )
                     yield told
                 self._grumble(say)
         finally:
@@ -165,7 +170,7 @@ class _Job:
             )
 
 
-def _asked(item: Work) -> task.Errand:
+def _asked(item: Work) -> Errand:
     spec, run_id, _ = item
     return {"spec": spec.to_json().decode(), "run_id": run_id, "code": code_hash(spec)}
 

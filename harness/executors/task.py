@@ -10,34 +10,14 @@ import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
 
-HASH_LETTERS = 16  # of a hash, where it is shown
+    from harness.executors.orders import Errand, Order, Told
 
-
-class Order(TypedDict):
-    """What all tasks of a campaign have in common, as plain values."""
-
-    archive: str  # the folder that it was unpacked to
-    digest: str  # of what was packed
-    versions: dict[str, str]  # of Python and of the libraries that results depend on, here
-    runs: str  # the folder of all runs
-    strikes: str  # a folder of runs that were begun by themselves, and have not ended
-    folder: str  # in which the command was given: relative paths mean files there
-
-
-class Errand(TypedDict):
-    """A run."""
-
-    spec: str  # JSON
-    run_id: str
-    code: str  # hash
-
-
-Told = dict[str, Any]  # {"run_id", "seconds", "error", "fatal"} of a run, or {"refused", "host"} of a whole task
+_SHOWN = 16  # letters of a hash
 
 
 def contents(root: Path) -> dict[str, bytes]:
@@ -66,11 +46,11 @@ def versions_of(libraries: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def differing(root: Path, order: Order) -> str:
+def differing(root: Path, order: "Order") -> str:
     """What is not on this worker as it is where the campaign was begun; empty: it may compute."""
     here = digest_of_tree(contents(root))
     if here != order["digest"]:
-        return f"the code there has the hash {here[:HASH_LETTERS]}, here it is {order['digest'][:HASH_LETTERS]}"
+        return f"the code there has the hash {here[:_SHOWN]}, here it is {order['digest'][:_SHOWN]}"
     there = versions_of(name for name in order["versions"] if name != "python")
     others = [
         f"{name} {there[name]}, here it is {own}" for name, own in order["versions"].items() if there[name] != own
@@ -87,7 +67,7 @@ def _import_from(root: Path) -> None:
             del sys.modules[name]
 
 
-def carry_out(order: Order, batch: list[Errand], is_suspect: bool, home: "Accumulator[list[Told]]") -> None:
+def carry_out(order: "Order", batch: "list[Errand]", is_suspect: bool, home: "Accumulator[list[Told]]") -> None:
     """Carry out runs on this worker, and send home what came of each.
 
     ``is_suspect``: a worker has ended over these runs before, as it has where Spark tries a task again.

@@ -29,7 +29,7 @@ from core.errors import HarnessError, SystemFault
 from core.garbage import collect_rarely
 from harness.code_version import code_hash, id_of
 from harness.executors.api import work
-from harness.executors.task import HASH_LETTERS, Errand, Order, Told
+from harness.executors.orders import Errand, Order, Told
 from harness.experiment import RunSpec
 
 STRIKES = 2  # executors that ended over a run by itself, until it is not begun any more
@@ -74,10 +74,7 @@ def _differing(asked: Errand) -> str:
     except HarnessError as error:  # a file or a package from outside the tree
         return f"{error} (all hosts must have it under this path)"
     if code != asked["code"]:
-        return (
-            f"the code of run {asked['run_id']} has the hash {code[:HASH_LETTERS]} there, "
-            f"here it is {asked['code'][:HASH_LETTERS]}"
-        )
+        return f"the code of run {asked['run_id']} has the hash {code[:16]} there, here it is {asked['code'][:16]}"
     files = ", ".join(spec.input_digests())
     return "" if run_id == asked["run_id"] else f"of run {asked['run_id']}, {files or 'the spec'} is another there"
 
@@ -113,7 +110,6 @@ def _of(run_id: str, seconds: float, error: str = "", is_fatal: bool = False) ->
 def _by_themselves(root: Path, order: Order, batch: list[Errand]) -> Iterator[Told]:
     """The runs of a batch in a process beside this one, and in another where that has ended."""
     runs, strikes = Path(order["runs"]), Path(order["strikes"])
-    strikes.mkdir(exist_ok=True)
     waiting = []
     for asked in batch:
         if _strikes(strikes, asked) < STRIKES:
@@ -175,6 +171,7 @@ def main(source: IO[str], sink: IO[str]) -> None:
     runs, strikes = Path(asked["order"]["runs"]), Path(asked["order"]["strikes"])
     for one in asked["batch"]:
         strike = strikes / one["run_id"]
+        strikes.mkdir(exist_ok=True)
         with strike.open("a") as file:
             file.write("x")
         told = _told(one, runs)

@@ -5,6 +5,7 @@ import shutil
 import time
 from contextlib import chdir
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -24,7 +25,7 @@ MATRIX = """
 [[grid]]
 system = ["lb", "conc", "srtm"]
 workload = "poisson"
-workload_options = { publishers = [1800, 1900, 2000, 2100, 2200, 2300], batch = 10, group_size = 5 }
+workload_options = { publishers = [2000, 2100, 2200, 2300], batch = 10, group_size = 5 }
 study_options = { envelope = "conformant" }
 
 [[grid]]
@@ -34,7 +35,7 @@ workload_options = { publishers = 300, batch = 10, group_size = 5 }
 system_options = { ends = ["", "exit"] }
 study_options = { envelope = "conformant" }
 """
-RUNS = 20
+RUNS = 14
 
 
 @pytest.fixture(scope="module")
@@ -43,27 +44,23 @@ def spark_cluster(tmp_path_factory) -> Cluster:
         yield made
 
 
-@pytest.fixture(scope="module")
-def grid(tmp_path_factory) -> Path:
-    """A folder with a matrix file and the system that it names."""
-    folder = tmp_path_factory.mktemp("grid")
-    shutil.copy(ENDING, folder)
+def laid_out(folder: Path, is_mended: bool) -> Path:
+    """A folder with the matrix file and the system that it names, which ends no process where that is mended."""
     (folder / "matrix.toml").write_text(MATRIX)
+    shutil.copy(ENDING, folder)
+    if is_mended:
+        (folder / "mended").touch()
     return folder
 
 
 @pytest.fixture(scope="module")
-def expected(grid, tmp_path_factory) -> dict[str, str]:
+def expected(tmp_path_factory) -> dict[str, str]:
     """What the matrix's runs are, carried out here, when nothing ends."""
     campaign = Campaign(tmp_path_factory.mktemp("expected"))
-    (grid / "mended").touch()
-    try:
-        with chdir(grid):
-            campaign.add(read_matrix(Path("matrix.toml"), SEED))
-            assert not campaign.run(LocalExecutor(1), lambda finished: None)
-    finally:
-        (grid / "mended").unlink()
-        (grid / "met").unlink()
+    with chdir(laid_out(tmp_path_factory.mktemp("grid"), is_mended=True)):
+        campaign.add(read_matrix(Path("matrix.toml"), SEED))
+        assert len(campaign.wanted) == RUNS
+        assert not campaign.run(LocalExecutor(1), lambda finished: None)
     return parquet_hashes(campaign.runs)
 
 
@@ -85,35 +82,43 @@ def test_figures_are_the_same_bytes_as_those_of_local_processes(spark_cluster, t
     assert len(spark_cluster.unpacked()) >= 2, "each executor has the code of its own archive"
 
 
-def test_an_executor_and_a_run_that_end_take_nothing_along(spark_cluster, grid, expected, tmp_path):
-    words = ["run", "matrix.toml", *spark_cluster.words]
-    command = ratebed(tmp_path, *words, folder=grid)
+class Harmed(NamedTuple):
+    """A campaign that lost an executor by -9, and a worker by one of its runs."""
+
+    out: Path
+    grid: Path
+    code: int
+    said: str
+
+
+@pytest.fixture(scope="module")
+def harmed(spark_cluster, tmp_path_factory) -> Harmed:
+    out = tmp_path_factory.mktemp("harmed")
+    grid = laid_out(tmp_path_factory.mktemp("grid"), is_mended=False)
+    command = ratebed(out, "run", "matrix.toml", *spark_cluster.words, folder=grid)
     deadline_s = time.monotonic() + WAIT_S
-    while len(finished_runs(tmp_path)) < 3:
+    while len(finished_runs(out)) < 3:
         assert time.monotonic() < deadline_s and command.poll() is None
         time.sleep(0.02)
     spark_cluster.executors()[0].kill()
-    before = len(finished_runs(tmp_path))
-    code, said = ended(command)
-    assert before < RUNS - 1, "the campaign was over before the executor was killed"
+    assert len(finished_runs(out)) < RUNS - 1, "the campaign was over before the executor was killed"
+    return Harmed(out, grid, *ended(command))
+
+
+def test_an_executor_and_a_run_that_end_take_nothing_along(harmed, expected):
+    out, _, code, said = harmed
     assert code == 1, said
-    (failed,) = (path.name.removesuffix(".failed") for path in (tmp_path / "runs").glob("*.failed"))
+    (failed,) = (path.name.removesuffix(".failed") for path in (out / "runs").glob("*.failed"))
     assert f"failed: {failed}" in said and "ended its process with exit code 7" in said
     assert f"1 of {RUNS} runs failed" in said
     others = {name: digest for name, digest in expected.items() if not name.startswith(failed)}
-    assert parquet_hashes(tmp_path / "runs") == others and len(others) < len(expected)
-    unpacked = [str(path.resolve()) for path in spark_cluster.unpacked()]
-    met = set((grid / "met").read_text().split())
-    assert met and all(any(module.startswith(f"{folder}/") for folder in unpacked) for module in met)
+    assert parquet_hashes(out / "runs") == others and len(others) < len(expected)
 
-    (grid / "mended").touch()
-    try:
-        code, said = ended(ratebed(tmp_path, *words, folder=grid))
-    finally:
-        (grid / "mended").unlink()
-    assert code == 0 and f"{RUNS} runs: {RUNS - 1} there already, 1 to do" in said, said
-    assert parquet_hashes(tmp_path / "runs") == expected
-    assert not list((tmp_path / "runs").glob("*.failed"))
+
+def test_runs_meet_the_modules_of_the_archive_and_no_others(harmed, spark_cluster):
+    unpacked = [str(path.resolve()) for path in spark_cluster.unpacked()]
+    met = (harmed.grid / "met").read_text().split()
+    assert met and all(any(module.startswith(f"{folder}/") for folder in unpacked) for module in met)
 
 
 ALTERED = """
@@ -135,13 +140,14 @@ main()
 """
 
 
-def test_an_archive_with_one_comment_more_runs_nothing(spark_cluster, grid, tmp_path):
+def test_an_archive_with_one_comment_more_runs_nothing(spark_cluster, tmp_path):
     begin = ("-c", ALTERED, str(tmp_path))
-    code, said = ended(ratebed(tmp_path / "out", "run", "matrix.toml", *spark_cluster.words, folder=grid, module=begin))
+    words = ["run", "matrix.toml", *spark_cluster.words, "--spark-conf", "spark.cores.max=1"]
+    code, said = ended(ratebed(tmp_path / "out", *words, folder=laid_out(tmp_path, is_mended=True), module=begin))
     lines = said.splitlines()
     assert code == 1 and len(lines) == 2, said
     there, here = re.fullmatch(
-        r"ratebed: \S+: the code there has the hash (\w{16}), here it is (\w{16}); nothing was run; .*", lines[1]
+        r"ratebed: \S+: the code there has the hash (\w{16}), here it is (\w{16}); nothing was run there; .*", lines[1]
     ).groups()
     assert there != here
     assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == [".code"]
@@ -161,17 +167,18 @@ print(campaign.run(LocalExecutor(1), lambda finished: None))
 """
 
 
-def test_two_campaigns_of_two_pid_namespaces_share_a_folder(spark_cluster, grid, expected, tmp_path):
-    (grid / "mended").touch()
-    try:
-        both = [
-            ratebed(tmp_path, "run", "matrix.toml", *spark_cluster.words, folder=grid),
-            ratebed(tmp_path, "matrix.toml", folder=grid, before=APART, module=("-c", LOCAL)),
-        ]
-        for code, said in map(ended, both):
-            assert code == 0, said
-    finally:
-        (grid / "mended").unlink()
+def test_two_campaigns_of_two_pid_namespaces_go_on_in_one_folder(harmed, spark_cluster, expected, tmp_path):
+    """One repeats the command, when what ended its process is mended; the other has local processes."""
+    shutil.copytree(harmed.out / "runs", tmp_path / "runs")
+    for folder in finished_runs(tmp_path)[3:]:
+        shutil.rmtree(folder)
+    grid = laid_out(tmp_path, is_mended=True)
+    both = [
+        ratebed(tmp_path, "run", "matrix.toml", *spark_cluster.words, folder=grid),
+        ratebed(tmp_path, "matrix.toml", folder=grid, before=APART, module=("-c", LOCAL)),
+    ]
+    for code, said in map(ended, both):
+        assert code == 0, said
     assert parquet_hashes(tmp_path / "runs") == expected
     folders = [path for path in (tmp_path / "runs").iterdir() if path.name != ".code"]
     assert len(folders) == RUNS and all(map(is_whole, folders)), folders
