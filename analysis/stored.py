@@ -1,6 +1,8 @@
 """The table store as Spark reads it.
 
-Rows of chosen runs are found by a predicate on ``run_id``, needed only where a part holds other runs, too.
+Rows of chosen runs are found by a predicate on ``run_id``, needed only where a part holds other runs, too.  Of a part
+of 10,000 runs and 53 million rows, p99s of some of the runs took, named in the query and joined with it, in seconds of
+processor time: 50 runs 2.4 and 10.5, 200 runs 6.9 and 11.4, 1,000 runs 15.9 and 19.2; 5,000 named ones took minutes.
 """
 
 from collections.abc import Collection, Sequence

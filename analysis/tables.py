@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from analysis.spark import java_answers
-from analysis.stored import Stored, brought_in, of_runs
-from collectors.schema import TABLES
-from collectors.store.keeping import Store
 from core.errors import MachineError
 
 if TYPE_CHECKING:
     import pandas as pd
     from pyspark.sql import DataFrame, SparkSession
+
+    from analysis.stored import Stored
+    from collectors.store.keeping import Store
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Data:
 
     spark: "SparkSession | None"  # None: there are no runs, and nothing asks for tables
     folders: tuple[Path, ...]  # named by run id
-    stored: Stored | None = None  # where the rows of many runs are together; None: folders are read one by one
+    stored: "Stored | None" = None  # where the rows of many runs are together; None: folders are read one by one
 
     @property
     def runs(self) -> "DataFrame":
@@ -92,6 +92,9 @@ class Data:
     def _table(self, name: str) -> "DataFrame":
         from pyspark.sql.pandas.types import from_arrow_schema
 
+        from analysis.stored import of_runs
+        from collectors.schema import TABLES
+
         assert self.spark is not None, "an analytic figure has no runs to ask for"
         schema = from_arrow_schema(TABLES[name])
         run_ids = [folder.name for folder in self.folders]
@@ -111,12 +114,13 @@ def _literally(path: Path) -> str:
     return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
 
 
-def load(spark: "SparkSession", run_folders: Sequence[Path], store: Store | None = None) -> Data:
+def load(spark: "SparkSession", run_folders: Sequence[Path], store: "Store | None" = None) -> Data:
     """The tables of ``run_folders``, which are as they were written, else ``Damage``; queries read them when they ask.
 
     ``store``: in use, of these folders; what it lacks of them is brought in, and queries read its files.  Without one
     they read the folders' own, which takes milliseconds a file in each.
     """
+    from analysis.stored import brought_in
     from collectors.integrity import verified
 
     folders = tuple(sorted(folder.resolve() for folder in run_folders))
@@ -147,6 +151,8 @@ def collect(frame: "DataFrame", order: Sequence[str]) -> "pd.DataFrame":
     """
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
+
+    from collectors.schema import TABLES
 
     try:
         with java_answers():

@@ -23,6 +23,7 @@ from core.records import Json
 from core.writing import replace_file
 from harness.executors.api import Finished
 from paper_figs.saving import save
+from ratebed.kept import ORIGIN, kept_tables, origin_of
 from ratebed.options import RunRequest
 from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
 from testbed import load_testbed
@@ -66,6 +67,7 @@ class Studio:
         self._tables = ThreadPoolExecutor(AGGREGATIONS_AT_A_TIME)
         self._painter = ThreadPoolExecutor(1)
         self._painted: dict[str, Future[str]] = {}  # figure -> why it is not drawn
+        self._kept: set[str] = set()  # figures whose tables are those that are there
         self._has_session = False  # of Spark, which is stopped at the end
         self._using = ExitStack()
         self._store: Store | None = None
@@ -151,10 +153,14 @@ class Studio:
                 cloudpickle.register_pickle_by_value(module)
         if figure.experiment.analytic:
             return figure.tables(Data(None, ()))
+        folders = [runs / run_id for run_id in sorted(run_ids)]
+        name = self.plan.settings[key].name(key)
+        if not figure.place and (kept := kept_tables(self.request.out, name, origin_of(folders))) is not None:
+            self._kept.add(name)
+            return kept
         with java_answers():
             spark = session(self.request.master, self.request.spark_conf)
             self._has_session = True
-            folders = [runs / run_id for run_id in sorted(run_ids)]
             return figure.tables(load(spark, folders, self._store))
 
     def _paint(self, key: str, outcome: _Outcome, coming: "Future[Tables] | None") -> str:
@@ -188,11 +194,12 @@ class Studio:
             raise
         except Exception as error:
             return described(error)
-        folder = out / "tables" / name
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        for table, frame in tables.items():
-            replace_file(folder / f"{table}.parquet", frame.to_parquet(index=False))
+        if name not in self._kept:
+            folder = out / "tables" / name
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+            for table, frame in tables.items():
+                replace_file(folder / f"{table}.parquet", frame.to_parquet(index=False))
         if drawing is not None:
             from paper_figs.sheets import sheets_of
 
@@ -227,6 +234,7 @@ class Studio:
             "repetitions": self.request.repetitions,
             "calibration": self.request.calibration,
             "command": self.request.command(key),
+            ORIGIN: origin_of([self.request.out / "runs" / run_id for run_id in outcome.run_ids]),
         }
         section[TABLES] = {path.name: digest_of(path.read_bytes()) for path in sorted(folder.glob("*.parquet"))}
         replace_file(folder / SECTION, json.dumps(sealed(section), indent=2).encode())

@@ -192,7 +192,7 @@ def _write_table(root: Path, part: str, table: str, rows: Iterable[RunRows], row
             with _writer(sink, TABLES[table]) as writer:
                 while group is not None and sink.bytes < FILE_BYTES:
                     count += sum(piece.num_rows for piece in group)
-                    writer.write_table(pa.concat_tables(group), row_group_size=GROUP_ROWS + _BATCH_ROWS)
+                    writer.write_table(pa.concat_tables(group), row_group_size=2 * GROUP_ROWS)
                     last = group[-1]["run_id"][-1].as_py()
                     group = next(groups, None)
             file.flush()
@@ -202,17 +202,22 @@ def _write_table(root: Path, part: str, table: str, rows: Iterable[RunRows], row
 
 
 def _groups(rows: Iterable[RunRows], group_rows: int) -> Iterator[list[pa.Table]]:
-    """The rows, so many at a time that they are a row group."""
+    """The rows, so many at a time that they are a row group: of whole runs, but where one run alone is too much.
+
+    A reader's task has whole groups.  So it adds up a run's numbers in the run's own order, whatever is in the file.
+    """
     waiting: list[pa.Table] = []
     count = size = 0
-    for _, table in rows:
-        for begin in range(0, table.num_rows, group_rows):
-            piece = table.slice(begin, group_rows)
-            waiting.append(piece)
-            count, size = count + piece.num_rows, size + piece.nbytes
-            if count >= group_rows or size >= GROUP_BYTES:
+    last = ""
+    for run_id, table in rows:
+        for begin in range(0, table.num_rows, GROUP_ROWS):
+            is_full = count >= group_rows or size >= GROUP_BYTES
+            if (is_full and run_id != last) or count >= GROUP_ROWS or size >= 2 * GROUP_BYTES:
                 yield waiting
                 waiting, count, size = [], 0, 0
+            piece = table.slice(begin, GROUP_ROWS)
+            waiting.append(piece)
+            count, size, last = count + piece.num_rows, size + piece.nbytes, run_id
     if waiting:
         yield waiting
 

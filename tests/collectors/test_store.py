@@ -293,6 +293,41 @@ def test_much_is_split_into_files_and_groups_and_parts(
     assert sorted(len(part.runs) for part in state.parts.values()) == [2, 2, 2]
 
 
+def test_a_run_is_in_one_row_group_unless_it_is_larger(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parts, "GROUP_ROWS_LEAST", 4)
+    monkeypatch.setattr(parts, "_BATCH_ROWS", 8)
+    store = store_in(tmp_path, runs)
+    store.keep(runs[:3])
+    store.keep(runs[3:])
+    in_step = ids_of_groups(store)
+    assert sum(map(len, in_step)) > 3 and all(map(is_in_one_group, in_step))
+    monkeypatch.setattr(keeping, "TIER_PARTS", 1)
+    monkeypatch.setattr(keeping, "TIER_BITS", 64)
+    store.tidy()
+    (merged,) = ids_of_groups(store)
+    assert len(merged) > 3 and is_in_one_group(merged)
+    monkeypatch.setattr(parts, "GROUP_ROWS", 16)
+    cut_store = store_in(tmp_path / "cut", runs)
+    cut_store.keep(runs)
+    (cut,) = ids_of_groups(cut_store)
+    assert max(map(len, cut)) <= 32
+    assert_holds(tmp_path / "cut", runs)
+
+
+def is_in_one_group(file: list[list[str]]) -> bool:
+    seen = [run_id for group in file for run_id in dict.fromkeys(group)]
+    return len(seen) == len(set(seen))
+
+
+def ids_of_groups(store: Store) -> list[list[list[str]]]:
+    """Of each file of samples and each of its row groups: the run ids of its rows."""
+    files = [file for part in store.state().parts.values() for file in part.files if file.table == "samples"]
+    opened = [pq.ParquetFile(store.root / file.path) for file in files]
+    return [[file.read_row_group(n)["run_id"].to_pylist() for n in range(file.num_row_groups)] for file in opened]
+
+
 @pytest.fixture
 def in_six_parts(runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     """A store that has a part a run, and should have fewer."""

@@ -1,0 +1,52 @@
+"""Tables of a figure that need no Spark: the very same code made them from the very same runs, and they are there.
+
+So a figure that is drawn again, for a report or another style of lines elsewhere, costs its drawing.  Whatever else may
+change what comes out voids them: any file of the tree, a library's version, a run that was made anew.
+"""
+
+import platform
+from collections.abc import Sequence
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from collectors.integrity import verified
+from core.digests import DIGEST, digest_of
+from core.errors import MachineError
+from harness.code_version import ROOT
+from ratebed.pipeline import SECTION, section_of, tables_of
+
+if TYPE_CHECKING:
+    from analysis.verdicts import Tables
+
+ORIGIN = "origin"  # the section's key
+_TREE = ("core", "collectors", "systems", "workloads", "testbed", "studies", "harness", "analysis", "paper_figs")
+_LIBRARIES = ("numpy", "pandas", "pyarrow", "pyspark", "scipy")
+
+
+def origin_of(run_folders: Sequence[Path]) -> str:
+    """What tables of these runs, by this code, are made from: a digest."""
+    runs = sorted(f"{folder.name} {verified(folder)[DIGEST]}" for folder in run_folders)
+    return digest_of("\n".join([_code(), *runs]).encode())
+
+
+def kept_tables(out: Path, name: str, origin: str) -> "Tables | None":
+    """The tables of a figure by its name, if they are there as they were written, and of this origin."""
+    folder = out / "tables" / name
+    if not (folder / SECTION).is_file():
+        return None
+    try:
+        section = section_of(folder)
+    except MachineError:
+        return None
+    return tables_of(out, name) if section.get(ORIGIN) == origin and not section["skipped"] else None
+
+
+@cache
+def _code() -> str:
+    """A digest of the tree's files and of what they run on."""
+    files = sorted(path for name in _TREE for path in (ROOT / name).rglob("*") if path.is_file())
+    digests = [f"{path.relative_to(ROOT)} {digest_of(path.read_bytes())}" for path in files if path.suffix != ".pyc"]
+    versions = [platform.python_version(), *(f"{name} {version(name)}" for name in _LIBRARIES)]
+    return digest_of("\n".join([*digests, *versions]).encode())

@@ -1,0 +1,74 @@
+"""A figure's tables are kept while code, libraries and runs are those that made them, and not a moment longer."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from collectors.writer import set_aside
+from core.digests import digest_of, sealed
+from ratebed import kept
+from ratebed.kept import ORIGIN, kept_tables, origin_of
+from ratebed.pipeline import SECTION, TABLES
+from tests.runs import write_small_run
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> list[Path]:
+    return [write_small_run(tmp_path / "runs", seed) for seed in (1, 2)]
+
+
+def write_tables(out: Path, origin: str, skipped: str = "") -> Path:
+    folder = out / "tables" / "fig"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "p99.parquet").write_bytes(pd.DataFrame({"x": [1, 2], "name": ["a", None]}).to_parquet(index=False))
+    digests = {"p99.parquet": digest_of((folder / "p99.parquet").read_bytes())}
+    section = {"name": "fig", "skipped": skipped, ORIGIN: origin, TABLES: digests}
+    (folder / SECTION).write_text(json.dumps(sealed(section)))
+    return folder
+
+
+def test_tables_of_the_same_origin_are_kept(runs: list[Path], tmp_path: Path) -> None:
+    origin = origin_of(runs)
+    assert kept_tables(tmp_path, "fig", origin) is None
+    write_tables(tmp_path, origin)
+    found = kept_tables(tmp_path, "fig", origin_of(list(reversed(runs))))
+    assert found is not None and list(found["p99"]["x"]) == [1, 2]
+
+
+def test_other_runs_and_runs_made_anew_are_of_another_origin(runs: list[Path], tmp_path: Path) -> None:
+    write_tables(tmp_path, origin_of(runs))
+    assert kept_tables(tmp_path, "fig", origin_of(runs[:1])) is None
+    set_aside(runs[1])
+    write_small_run(tmp_path / "runs", 2, host="another")
+    assert kept_tables(tmp_path, "fig", origin_of(runs)) is None
+
+
+def test_other_code_and_other_libraries_are_of_another_origin(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in kept._TREE:
+        (tmp_path / "tree" / name).mkdir(parents=True)
+    monkeypatch.setattr(kept, "ROOT", tmp_path / "tree")
+    origins = []
+    for change in (
+        lambda: None,
+        lambda: (tmp_path / "tree" / "paper_figs" / "fig.py").write_text("x = 1"),
+        lambda: (tmp_path / "tree" / "analysis" / "table.csv").write_text("1"),
+        lambda: monkeypatch.setattr(kept, "version", lambda name: "0.0"),
+    ):
+        change()
+        kept._code.cache_clear()
+        origins.append(origin_of(runs))
+    kept._code.cache_clear()
+    assert len(set(origins)) == len(origins)
+
+
+def test_damaged_and_skipped_ones_are_made_again(runs: list[Path], tmp_path: Path) -> None:
+    origin = origin_of(runs)
+    folder = write_tables(tmp_path, origin, skipped="it could not be drawn")
+    assert kept_tables(tmp_path, "fig", origin) is None
+    write_tables(tmp_path, origin)
+    (folder / "p99.parquet").write_bytes(b"damaged")
+    assert kept_tables(tmp_path, "fig", origin) is None
