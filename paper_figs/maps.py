@@ -5,66 +5,95 @@ from itertools import groupby
 
 import numpy as np
 
-from paper_figs.drawing import INK, SMALL, WHITE
-from paper_figs.light import Axes, Floats
+from paper_figs.drawing import INK, SMALL, TEXT, WHITE
+from paper_figs.light import Axes, Drawing, Floats
 
-NOT_SURE, ABSENT = "#d9d9d9", "none"  # of a cell whose value may be chance; of one without a run
-DARK = 0.55  # share of the largest value from which on numbers are white
-ROOM = 260  # cells up to which numbers fit into them
-Names = Sequence[Sequence[str]]  # of rows or columns: outer name, ..., inner name
-
-
-def colours(values: Floats, most: float) -> Floats:
-    """RGBA (…, 4) of values from -``most`` (green, lower) over 0 (white) to ``most`` (red, higher)."""
-    from matplotlib.colors import LinearSegmentedColormap
-
-    ramp = LinearSegmentedColormap.from_list("lower and higher", ["#00624a", "#009E73", WHITE, "#D55E00", "#7f3800"])
-    painted: Floats = ramp(np.clip(values / most, -1, 1) / 2 + 0.5)
-    return painted
+UNSURE, ABSENT = "#d0d0d0", "#ffffff00"  # of a cell whose value may be chance; of one without a run
+LOWER, HIGHER = ("#004d3b", "#009E73"), ("#D55E00", "#6e3100")
+DARK = 0.6  # share of the largest value from which on numbers are white
+ROOM = 120  # cells up to which numbers fit into them
+Names = Sequence[tuple[str, ...]]  # of rows or columns: outer name, ..., inner name
+ABOVE_ALL, A_LINE = (
+    11.0,
+    9.0,
+)  # points: from a map's edge to the outer names of columns, and from one of them to the next
 
 
-def cells(axes: Axes, painted: Floats, texts: Sequence[Sequence[str]] = (), dark: Floats | None = None) -> None:
-    """Cells (rows, columns, 4), with ``texts``, white on those that are ``dark``."""
-    rows, columns = painted.shape[:2]
-    axes.imshow(painted, aspect="auto", interpolation="nearest", extent=(-0.5, columns - 0.5, rows - 0.5, -0.5))
+def painted(values: Floats, most: float) -> Floats:
+    """RGBA (…, 4) of values from -``most`` (green) over 0 (white) to ``most`` (red-brown)."""
+    colours: Floats = _ramp()(np.clip(np.nan_to_num(values) / most, -1, 1) / 2 + 0.5)
+    return colours
+
+
+def rgba(colour: str) -> Floats:
+    """A colour as red, green, blue and opacity."""
+    from matplotlib.colors import to_rgba
+
+    return np.array(to_rgba(colour))
+
+
+def cells(axes: Axes, colours: Floats, texts: Sequence[Sequence[str]], dark: Floats | None = None) -> None:
+    """Cells (rows, columns, 4), and where there is room ``texts`` in them, white on those that are ``dark``."""
+    rows, columns = colours.shape[:2]
+    axes.imshow(colours, aspect="auto", interpolation="nearest", extent=(-0.5, columns - 0.5, rows - 0.5, -0.5))
     axes.grid(visible=False)
-    axes.tick_params(length=0)
+    axes.tick_params(length=0, pad=2)
+    if rows * columns > ROOM:
+        return
     for row, line in enumerate(texts):
         for column, text in enumerate(line):
             colour = WHITE if dark is not None and dark[row, column] else INK
             axes.text(column, row, text, ha="center", va="center", fontsize=SMALL, color=colour)
 
 
-def names(axes: Axes, rows: Names, columns: Names, size: float = SMALL, with_columns: bool = True) -> None:
-    """Inner names at every row and column, outer ones once a block, with a white rule between blocks."""
-    axes.set_yticks(range(len(rows)), [name[-1] for name in rows], fontsize=size)
-    axes.set_xticks(range(len(columns)), [name[-1] for name in columns] if with_columns else [], fontsize=size)
+def names(axes: Axes, rows: Names, columns: Names, with_columns: bool = True) -> None:
+    """Inner names at every row and column; outer ones once a block, with a rule between blocks."""
+    axes.set_yticks(range(len(rows)), [name[-1] for name in rows], fontsize=SMALL)
+    axes.set_xticks(range(len(columns)), [name[-1] for name in columns], fontsize=SMALL)
+    axes.tick_params(labelbottom=with_columns)
     for level in range(len(rows[0]) - 1):
-        for first, last, name in blocks([row[: level + 1] for row in rows]):
-            place: tuple[float, float] = (-0.012, (first + last) / 2)
-            axes.annotate(
-                name, place, (-16, 0), ("axes fraction", "data"), "offset points", ha="right", va="center",
-                fontsize=size, annotation_clip=False,
-            )  # fmt: skip
+        for first, last, name in _blocks(rows, level):
+            _beside(axes, name, (0.0, (first + last) / 2), (-18.0, 0.0))
             if first:
-                axes.axhline(first - 0.5, color=INK, linewidth=0.6)
+                axes.axhline(first - 0.5, color=INK, linewidth=0.5)
     depth = len(columns[0]) - 1
     for level in range(depth):
-        for first, last, name in blocks([column[: level + 1] for column in columns]):
+        for first, last, name in _blocks(columns, level):
             if with_columns:
-                below = -(10 + (size + 2.5) * (depth - level))
-                axes.annotate(
-                    name, ((first + last) / 2, 0.0), (0, below), ("data", "axes fraction"), "offset points",
-                    ha="center", va="center", fontsize=size, annotation_clip=False,
-                )  # fmt: skip
+                _beside(axes, name, ((first + last) / 2, 0.0), (0.0, -ABOVE_ALL - A_LINE * (depth - level)))
             if first:
-                axes.axvline(first - 0.5, color=INK, linewidth=0.6 if level == 0 else 0.3)
+                axes.axvline(first - 0.5, color=INK, linewidth=0.3 if level else 0.8)
 
 
-def blocks(heads: Names) -> list[tuple[int, int, str]]:
-    """First and last place of neighbours with equal heads, and the last name of these."""
+def scale(drawing: Drawing, axes: Sequence[Axes], most: float, text: str) -> None:
+    """What the colours of ``painted`` mean, below all panels."""
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colors import Normalize
+
+    look = {"location": "bottom", "aspect": 60, "shrink": 0.6, "pad": 0.02, "extend": "both"}
+    bar = drawing.colorbar(ScalarMappable(Normalize(-most, most), _ramp()), ax=list(axes), **look)
+    bar.ax.tick_params(labelsize=SMALL, length=2)
+    bar.set_label(text, fontsize=TEXT)
+
+
+def _ramp():  # type: ignore[no-untyped-def]  # matplotlib's
+    from matplotlib.colors import LinearSegmentedColormap
+
+    return LinearSegmentedColormap.from_list("lower and higher", [*LOWER, WHITE, *HIGHER])
+
+
+def _beside(axes: Axes, text: str, at: tuple[float, float], points: tuple[float, float]) -> None:
+    """Small text so many points from the left or lower edge of a map."""
+    left = points[0] != 0
+    where = ("axes fraction", "data") if left else ("data", "axes fraction")
+    ha, va = ("right", "center") if left else ("center", "bottom")
+    axes.annotate(text, at, points, where, "offset points", ha=ha, va=va, fontsize=SMALL, annotation_clip=False)
+
+
+def _blocks(names: Names, level: int) -> list[tuple[int, int, str]]:
+    """First and last place of neighbours that are equal down to ``level``, and their name there."""
     found, at = [], 0
-    for head, same in groupby(heads, key=tuple):
+    for head, same in groupby(name[: level + 1] for name in names):
         count = len(list(same))
         found.append((at, at + count - 1, head[-1]))
         at += count

@@ -24,7 +24,7 @@ broker is idle among busy ones.  Poisson, batch 10.  The scale small has no grid
 20 messages in the worst 1 % of such a round.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import product
 
 import numpy as np
@@ -80,9 +80,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     return [point(system, *load, *group, *row) for load, group, row in cases for system in SYSTEMS]
 
 
-def point(
-    system: str, arrivals: str, batch: int, group_size: int, spread: str, others: str, brokers: int
-) -> RunSpec:
+def point(system: str, arrivals: str, batch: int, group_size: int, spread: str, others: str, brokers: int) -> RunSpec:
     """One point of the map, for one system."""
     workload = {"publishers": TOPIC_PUBLISHERS, "batch": batch, "group_size": group_size}
     if spread != "0ms":
