@@ -30,6 +30,7 @@ from itertools import product
 import numpy as np
 
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, below
+from core.records import Json
 from core.units import MILLISECOND_NS, duration_ns
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.figure import Figure, FigureTables, Options
@@ -73,7 +74,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     few, fewer = [(1, "0ms"), (15, "0ms"), (15, "8ms"), (30, "0ms")], [(1, "0ms"), (15, "0ms"), (30, "0ms")]
     cases = scale.pick(
         small=[],
-        tiny=product(batched[:1], fewer, [("idle", 6), ("stairs", 6)]),
+        tiny=product(batched[:1], fewer, [("idle", 4), ("stairs", 6)]),
         quick=product(batched, few, [("idle", 4), ("idle", 8), ("stairs", 6)]),
         paper=product(LOADS, GROUPS, rows),
     )
@@ -82,13 +83,13 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def point(system: str, arrivals: str, batch: int, group_size: int, spread: str, others: str, brokers: int) -> RunSpec:
     """One point of the map, for one system."""
-    workload = {"publishers": TOPIC_PUBLISHERS, "batch": batch, "group_size": group_size}
+    workload: Json = {"publishers": TOPIC_PUBLISHERS, "batch": batch, "group_size": group_size}
     if spread != "0ms":
         workload["spread"] = spread
-    rule = {"envelope": readings.RULES[readings.CONFORMANT], "margin": readings.MARGIN.of({})}
+    rule: Json = {"envelope": readings.RULES[readings.CONFORMANT], "margin": readings.MARGIN.of({})}
     if loads_rps := OTHERS[others](brokers):
         rule["initial_loads_rps"] = loads_rps
-    axes = {"system": system, "workload": arrivals, "workload_options": workload, "study_options": rule}
+    axes: Json = {"system": system, "workload": arrivals, "workload_options": workload, "study_options": rule}
     return RunSpec(**axes, topology_options={"brokers": brokers}, round=ROUND)
 
 

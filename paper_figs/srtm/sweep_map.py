@@ -23,6 +23,7 @@ PRINCIPLES = ("concentration", "max-min shares", "correlation-awareness")
 FALSE_DISCOVERIES = 0.05  # share of the coloured cells of a panel that may be chance
 MOST_DOUBLINGS = 4.0  # beyond it a colour says "or more"
 NONE = "none of them"
+COLUMN_LABELS = ("load", "group size", "spread (ms)")
 NARROW = 16  # columns up to which two maps stand side by side
 EDGE_INCHES, ROW_INCHES = 1.3, (0.35, 0.078)  # of the sheet; of a map, and of each of its rows (twice if narrow)
 
@@ -168,10 +169,8 @@ def _name(axes: Axes, grid: Grid, with_columns: bool) -> None:
         (f"{kind.replace('poisson', 'Poisson')}, batch {batch}", str(size), "–" if size == 1 else f"{spread:g}")
         for kind, batch, size, spread in grid.columns
     ]
-    maps.names(axes, [(others, str(brokers)) for others, brokers in grid.rows], columns, with_columns)
-    axes.set_ylabel("brokers, and what they carry", fontsize=drawing.TEXT, labelpad=34)
-    if with_columns:
-        axes.set_xlabel("spread (ms), size of groups, load", fontsize=drawing.TEXT, labelpad=22)
+    rows = [(others, str(brokers)) for others, brokers in grid.rows]
+    maps.names(axes, rows, columns, ("they carry", "brokers"), COLUMN_LABELS if with_columns else ())
 
 
 def _label(system: str) -> str:
