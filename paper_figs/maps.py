@@ -16,9 +16,6 @@ DARK = 0.6  # share of the largest value from which on numbers are white
 ROOM = 120  # cells up to which numbers fit into them
 Names = Sequence[tuple[str, ...]]  # of rows or columns: outer name, ..., inner name
 FIRST_LINE, LINE = 10.0, 9.0  # points: from a map's lower edge to the foot of its inner names, and between lines
-    11.0,
-    9.0,
-)  # points: from a map's edge to the outer names of columns, and from one of them to the next
 
 
 def painted(values: Floats, most: float) -> Floats:
