@@ -70,12 +70,18 @@ class Campaign:
 
     def missing(self) -> dict[str, RunSpec]:
         """The runs that are not there yet, or not as they were written."""
-        return {run_id: spec for run_id, spec in self.wanted.items() if not is_whole(self.runs / run_id)}
+        there = self._there()
+        return {
+            run_id: spec
+            for run_id, spec in self.wanted.items()
+            if run_id not in there or not is_whole(self.runs / run_id)
+        }
 
     def damaged(self) -> dict[str, str]:
         """The runs that are there and not as they were written, and what is wrong with each."""
         reasons = {}
-        for run_id in self.wanted:
+        there = self._there()
+        for run_id in filter(there.__contains__, self.wanted):
             try:
                 verified(self.runs / run_id)
             except Damage as damage:
@@ -83,6 +89,20 @@ class Campaign:
             except MachineError:  # there is none
                 pass
         return reasons
+
+    def verify(self, jobs: int) -> None:
+        """Verify those that are there; of many ``jobs`` processes do it.  All that comes after finds it done."""
+        from harness.verifying import verify_ahead
+
+        there = self._there()
+        verify_ahead([self.runs / run_id for run_id in self.wanted if run_id in there], jobs)
+
+    def _there(self) -> frozenset[str]:
+        """The names of what is in the folder: to ask for what is not there, one by one, takes a while."""
+        try:
+            return frozenset(path.name for path in self.runs.iterdir())
+        except OSError:
+            return frozenset()
 
     def run(self, executor: Executor, notify: Callable[[Finished], None]) -> list[Finished]:
         """Execute what is missing; returns the failures.

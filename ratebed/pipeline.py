@@ -89,7 +89,8 @@ def make_plan(request: RunRequest) -> CampaignPlan:
             skipped[key], specs = f"it runs on {settings[key].testbed}: ask for it, ratebed run {key}", []
         run_ids[key] = campaign.add(specs)
     check_held(request.settings, held, list(campaign.wanted.values()))
-    check_all(campaign.wanted.values())
+    campaign.verify(request.jobs)
+    check_all(campaign.missing().values())  # what is there could be run
     return CampaignPlan(campaign, run_ids, skipped, settings, lacking)
 
 
@@ -97,7 +98,8 @@ def plan_of(specs: Iterable[RunSpec], request: RunRequest) -> CampaignPlan:
     """The runs of points that are no figure's, under the name "points"."""
     campaign = Campaign(request.out / "runs")
     ids = campaign.add(adapted(spec, request) for spec in specs)
-    check_all(campaign.wanted.values())
+    campaign.verify(request.jobs)
+    check_all(campaign.missing().values())
     return CampaignPlan(campaign, {"points": ids}, {})
 
 
