@@ -56,7 +56,9 @@ def differences(runs: Frame) -> Frame:
             summary = pd.DataFrame(
                 {"mean": ratios.mean(axis=1), "std": ratios.std(axis=1), "count": ratios.count(axis=1)}
             )
-            summary = summary[summary["count"] > 0].assign(one=one, other=other, is_same=(ratios == 0).all(axis=1))
+            summary = summary[summary["count"] > 0].assign(
+                one=one, other=other, is_same=ratios.fillna(0.0).eq(0).all(axis=1)
+            )
             summary["p"] = chance(*(summary[name].to_numpy(float) for name in ("mean", "std", "count")))
             summary["is_sure"] = discoveries(summary.p.to_numpy(float))
             parts.append(summary.reset_index())
