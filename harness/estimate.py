@@ -33,7 +33,7 @@ _NONE: Paces = MappingProxyType({})
 
 def kind_of(spec: RunSpec) -> Kind:
     """What runs have in common that take alike per unit of work."""
-    return Kind(spec.testbed, spec.study, spec.system, spec.workload)
+    return Kind(spec.testbed, spec.study, spec.system, spec.workload, spec.round)
 
 
 def expected_seconds(spec: RunSpec, learned: Paces = _NONE) -> float:

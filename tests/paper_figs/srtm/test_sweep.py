@@ -235,7 +235,8 @@ def test_cells_have_their_numbers_and_colours() -> None:
     assert first.get_title(loc="left").startswith("(a) concentration")
     (image,) = first.images
     assert image.get_array().shape == (3, 8, 4)
-    assert {text.get_text() for text in first.texts} >= {"-5.0", "-2.0", "idle", "stairs", "Poisson, batch 10"}
+    texts = [{text.get_text() for text in axes.texts} for axes in drawing.axes]
+    assert texts[0] >= {"-5.0", "-2.0", "idle", "stairs"} and texts[2] >= {"Poisson, batch 10", "group size", "30"}
     simplest = sweep_map.simplest(runs, SYSTEMS).set_index(sweep_map.POINT).system
     assert set(simplest) == {"conc", "srtm"} and simplest["poisson", 10, 30, 0.0, "idle", 4] == "srtm"
 
