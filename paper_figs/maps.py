@@ -13,6 +13,7 @@ from paper_figs.light import Axes, Drawing, Floats
 UNSURE, ABSENT = "#d0d0d0", "#ffffff00"  # of a cell whose value may be chance; of one without a run
 LOWER, HIGHER = ("#3f1466", "#8f63b5"), ("#D55E00", "#6e3100")
 DARK = 0.6  # share of the largest value from which on numbers are white
+FEW_ROWS, TINY = 12, 5.0  # rows whose names have the usual size; points of more rows' names
 ROOM = 120  # cells up to which numbers fit into them
 Names = Sequence[tuple[str, ...]]  # of rows or columns: outer name, ..., inner name
 FIRST_LINE, LINE = 10.0, 9.0  # points: from a map's lower edge to the foot of its inner names, and between lines
@@ -52,7 +53,8 @@ def names(
 
     ``row_labels``, ``column_labels``: what the names are, outer to inner; columns without them have no names.
     """
-    axes.set_yticks(range(len(rows)), [name[-1] for name in rows], fontsize=SMALL)
+    size = SMALL if len(rows) <= FEW_ROWS else TINY
+    axes.set_yticks(range(len(rows)), [name[-1] for name in rows], fontsize=size)
     axes.set_xticks(range(len(columns)), [name[-1] for name in columns], fontsize=SMALL)
     axes.tick_params(labelbottom=bool(column_labels))
     _beside(axes, ", ".join(row_labels), (0.0, -0.5), (-3.0, 3.0), GREY, "bottom")
