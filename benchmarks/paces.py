@@ -7,6 +7,7 @@ import argparse
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -45,7 +46,7 @@ def report(out: Path) -> Iterator[str]:
     yield from _entries(short)
 
 
-def _entries(paces: Mapping[tuple[str, ...], float]) -> Iterator[str]:
+def _entries(paces: Mapping[Any, float]) -> Iterator[str]:
     for kind, pace in sorted(paces.items()):
         yield f"    {json.dumps(kind).replace('[', '(').replace(']', ')')}: {pace:.2g},"
     yield "}"

@@ -70,39 +70,28 @@ class Campaign:
 
     def missing(self) -> dict[str, RunSpec]:
         """The runs that are not there yet, or not as they were written."""
-        there = self._there()
-        return {
-            run_id: spec
-            for run_id, spec in self.wanted.items()
-            if run_id not in there or not is_whole(self.runs / run_id)
-        }
+        whole = {folder.name for folder in self.there() if is_whole(folder)}
+        return {run_id: spec for run_id, spec in self.wanted.items() if run_id not in whole}
 
     def damaged(self) -> dict[str, str]:
         """The runs that are there and not as they were written, and what is wrong with each."""
         reasons = {}
-        there = self._there()
-        for run_id in filter(there.__contains__, self.wanted):
+        for folder in self.there():
             try:
-                verified(self.runs / run_id)
+                verified(folder)
             except Damage as damage:
-                reasons[run_id] = damage.reason
+                reasons[folder.name] = damage.reason
             except MachineError:  # there is none
                 pass
         return reasons
 
-    def verify(self, jobs: int) -> None:
-        """Verify those that are there; of many ``jobs`` processes do it.  All that comes after finds it done."""
-        from harness.verifying import verify_ahead
-
-        there = self._there()
-        verify_ahead([self.runs / run_id for run_id in self.wanted if run_id in there], jobs)
-
-    def _there(self) -> frozenset[str]:
-        """The names of what is in the folder: to ask for what is not there, one by one, takes a while."""
+    def there(self) -> list[Path]:
+        """The folders of those of its runs that are there, whole or not: to ask for each that is not takes a while."""
         try:
-            return frozenset(path.name for path in self.runs.iterdir())
+            names = {path.name for path in self.runs.iterdir()}
         except OSError:
-            return frozenset()
+            return []
+        return [self.runs / run_id for run_id in self.wanted if run_id in names]
 
     def run(self, executor: Executor, notify: Callable[[Finished], None]) -> list[Finished]:
         """Execute what is missing; returns the failures.

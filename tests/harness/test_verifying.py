@@ -31,7 +31,7 @@ def test_what_processes_found_whole_is_not_read_again(tmp_path, eager):
         spoil(folder)  # nobody looks
     for folder in folders[:3]:
         assert verified(folder)["run_id"] == folder.name
-    with pytest.raises(Damage, match="samples.parquet is not as it was written"):
+    with pytest.raises(Damage, match=r"samples\.parquet is not as it was written"):
         verified(folders[3])
     with pytest.raises(integrity.MachineError, match="run the experiment"):
         verified(absent)
