@@ -5,15 +5,16 @@ OUT is the folder of a whole campaign on an otherwise idle machine: ``make figur
 
 import argparse
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from collectors.integrity import read_manifest
 from harness.campaign import finished_runs
 from harness.estimate import expected_seconds, paces
-from harness.experiment import RunSpec
+from harness.experiment import ROUND, RunSpec
 from ratebed.pipeline import sections
 from ratebed.rows import columns
 from ratebed.wording import span
@@ -32,10 +33,22 @@ def report(out: Path) -> Iterator[str]:
     """Every figure with what its runs took and would have been foreseen to take, then the table of paces."""
     folders = {folder.name: folder for folder in finished_runs(out)}
     yield from compared({name: _both(folder) for name, folder in folders.items()}, _figures(out, folders.keys()))
+    found = {
+        kind: pace
+        for kind, pace in paces(folders.values(), least=1).items()
+        if not load_testbed(kind.testbed).real_time
+    }
+    plain = {kind[1:4]: pace for kind, pace in found.items() if kind.round == ROUND}
+    short = {kind[1:]: pace for kind, pace in found.items() if kind.round != ROUND}
     yield "\nPACES: dict[tuple[str, str, str], float] = {  # study, system, workload -> pace, in virtual time"
-    for kind, pace in sorted(paces(folders.values(), least=1).items()):
-        if not load_testbed(kind.testbed).real_time:
-            yield f"    {json.dumps(kind[1:]).replace('[', '(').replace(']', ')')}: {pace:.2g},"
+    yield from _entries(plain)
+    yield "SHORT_PACES: dict[tuple[str, str, str, str], float] = {  # study, system, workload, round -> pace"
+    yield from _entries(short)
+
+
+def _entries(paces: Mapping[Any, float]) -> Iterator[str]:
+    for kind, pace in sorted(paces.items()):
+        yield f"    {json.dumps(kind).replace('[', '(').replace(']', ')')}: {pace:.2g},"
     yield "}"
 
 

@@ -5,8 +5,7 @@ stops a forger, who would write a new seal.
 """
 
 import json
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from collectors.schema import LOGS, MANIFEST, SCHEMA_VERSION
@@ -15,6 +14,8 @@ from core.errors import MachineError
 from core.records import Json
 
 FILES = "files"  # the manifest's key: file -> bytes, digest and, of a table, rows
+Key = tuple[str, int, int]  # a run's folder, and its manifest's inode and instant of writing
+_verified: dict[Key, Json] = {}  # by this command
 
 
 class Damage(MachineError):
@@ -81,15 +82,39 @@ def _check_file(folder: Path, name: str, written: Mapping[str, object]) -> None:
 def verified(folder: Path) -> Json:
     """``check_run``, once a command for each folder: what every reader of runs calls first."""
     try:
-        state = (folder / MANIFEST).stat()
+        key = _key_of(folder)
     except OSError:
         return check_run(folder)  # says what is wrong
-    return _verified_once(folder, state.st_ino, state.st_mtime_ns)
+    if key not in _verified:
+        _verified[key] = check_run(folder)
+    return _verified[key]
 
 
-@cache
-def _verified_once(folder: Path, inode: int, written_at_ns: int) -> Json:
-    return check_run(folder)
+def _key_of(folder: Path) -> Key:
+    state = (folder / MANIFEST).stat()
+    return str(folder), state.st_ino, state.st_mtime_ns
+
+
+def verified_among(folders: Iterable[Path]) -> dict[Key, Json]:
+    """Those that are as they were written, for ``take_over`` in another process of the command."""
+    found = {}
+    for folder in folders:
+        try:
+            key = _key_of(folder)
+            found[key] = check_run(folder)
+        except (OSError, MachineError):
+            pass  # ``verified`` says what is wrong
+    return found
+
+
+def take_over(found: Mapping[Key, Json]) -> None:
+    """What another process of this command has verified is verified."""
+    _verified.update(found)
+
+
+def forget() -> None:
+    """What was verified: the next question is another command's."""
+    _verified.clear()
 
 
 def check_identity(manifest: Json) -> None:

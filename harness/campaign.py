@@ -39,19 +39,28 @@ class Campaign:
 
     def missing(self) -> dict[str, RunSpec]:
         """The runs that are not there yet, or not as they were written."""
-        return {run_id: spec for run_id, spec in self.wanted.items() if not is_whole(self.runs / run_id)}
+        whole = {folder.name for folder in self.there() if is_whole(folder)}
+        return {run_id: spec for run_id, spec in self.wanted.items() if run_id not in whole}
 
     def damaged(self) -> dict[str, str]:
         """The runs that are there and not as they were written, and what is wrong with each."""
         reasons = {}
-        for run_id in self.wanted:
+        for folder in self.there():
             try:
-                verified(self.runs / run_id)
+                verified(folder)
             except Damage as damage:
-                reasons[run_id] = damage.reason
+                reasons[folder.name] = damage.reason
             except MachineError:  # there is none
                 pass
         return reasons
+
+    def there(self) -> list[Path]:
+        """The folders of those of its runs that are there, whole or not: to ask for each that is not takes a while."""
+        try:
+            names = {path.name for path in self.runs.iterdir()}
+        except OSError:
+            return []
+        return [self.runs / run_id for run_id in self.wanted if run_id in names]
 
     def run(self, executor: Executor, notify: Callable[[Finished], None]) -> list[Finished]:
         """Execute what is missing; returns the failures.

@@ -8,6 +8,7 @@ import json
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 
@@ -32,7 +33,7 @@ _NONE: Paces = MappingProxyType({})
 
 def kind_of(spec: RunSpec) -> Kind:
     """What runs have in common that take alike per unit of work."""
-    return Kind(spec.testbed, spec.study, spec.system, spec.workload)
+    return Kind(spec.testbed, spec.study, spec.system, spec.workload, spec.round)
 
 
 def expected_seconds(spec: RunSpec, learned: Paces = _NONE) -> float:
@@ -71,6 +72,12 @@ def paces(folders: Iterable[Path], least: int = LEAST_RUNS) -> dict[Kind, float]
 
 
 def _of_the_study(spec: RunSpec) -> float:
-    real_time = load_testbed(spec.testbed).real_time
+    point = msgspec.structs.replace(spec, seed=0, repetition=0)
+    return _of_the_point(point.to_json(), load_testbed(spec.testbed).real_time)
+
+
+@lru_cache(maxsize=1 << 17)
+def _of_the_point(spec_json: bytes, real_time: bool) -> float:
+    spec = msgspec.json.decode(spec_json, type=RunSpec)
     beside = SECONDS_PER_LIVE_RUN if real_time else SECONDS_PER_RUN
     return beside + load_study(spec.study).expected_seconds(spec, real_time)

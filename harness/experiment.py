@@ -129,9 +129,10 @@ def repeated(
     """
     counts = [repetitions * times(spec) for spec in specs]
     check_runs(sum(counts), runs_maximum)
+    seeds = [child_seed(seed, "repetition", repetition) >> 1 for repetition in range(max(counts, default=0))]
     return [
-        msgspec.structs.replace(spec, repetition=repetition, seed=child_seed(seed, "repetition", repetition) >> 1)
-        for repetition in range(max(counts, default=0))
+        msgspec.structs.replace(spec, repetition=repetition, seed=own_seed)
+        for repetition, own_seed in enumerate(seeds)
         for spec, count in zip(specs, counts, strict=True)
         if repetition < count
     ]

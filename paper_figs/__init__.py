@@ -31,6 +31,7 @@ FIGURES = {
     "srtm-timestamps": "paper_figs.srtm.timestamps:FIGURE",
     "srtm-gc": "paper_figs.srtm.gc:FIGURE",
     "srtm-wan": "paper_figs.srtm.wan:FIGURE",
+    "srtm-sweep": "paper_figs.srtm.sweep:FIGURE",
     "crdt-fig4.1": "paper_figs.crdt.sliding_log:FIG4_1",
     "crdt-fig4.2": "paper_figs.crdt.sliding_log:FIG4_2",
     "crdt-fig4.6": "paper_figs.crdt.data_set_a:FIG4_6",
@@ -113,7 +114,7 @@ PAPERS = {
     "fidelity": "Testbeds: how far the emulated one can be trusted",
 }
 OWN = "Of your own"  # what is of no paper, or from outside the tree
-CLAIM_LETTERS = {"R": "srtm", "T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters", "D": "deployed"}
+CLAIM_LETTERS = {"R": "srtm", "M": "srtm", "T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters", "D": "deployed"}
 
 
 def paper_of(key: str) -> str:

@@ -22,6 +22,8 @@ def altered(key: str, specs: Sequence[RunSpec], settings: Options) -> tuple[list
 
     SpecError for what the grid itself varies: its points would be one and the same.
     """
+    if not settings:
+        return list(specs), {}
     held = {name: value for name, value in settings.items() if any(name in options_of(spec) for spec in specs)}
     for name in held:
         values = {msgspec.json.encode(options_of(spec).get(name)) for spec in specs if name in options_of(spec)}
@@ -32,9 +34,9 @@ def altered(key: str, specs: Sequence[RunSpec], settings: Options) -> tuple[list
 
 def check_held(settings: Options, held: Collection[str], specs: Sequence[RunSpec]) -> None:
     """SpecError for a setting that no point of any figure has."""
-    known = {name for spec in specs for name in options_of(spec)}
     for name in settings:
         if name not in held:
+            known = {option for spec in specs for option in options_of(spec)}
             raise SpecError(f"--set {name}: these figures have no such option", hint(name, known))
 
 

@@ -29,6 +29,7 @@ from harness.executors.api import Executor, Finished
 from harness.executors.local import LocalExecutor
 from harness.experiment import RunSpec
 from harness.run import check_all
+from harness.verifying import verify_ahead
 from ratebed.altered import altered, check_held
 from ratebed.options import SPARK, RunRequest
 from ratebed.progress import RunProgress
@@ -91,7 +92,8 @@ def make_plan(request: RunRequest) -> CampaignPlan:
             skipped[key], specs = f"it runs on {settings[key].testbed}: ask for it, ratebed run {key}", []
         run_ids[key] = campaign.add(specs)
     check_held(request.settings, held, list(campaign.wanted.values()))
-    check_all(campaign.wanted.values())
+    verify_ahead(campaign.there(), request.jobs)
+    check_all(campaign.missing().values())  # what is there could be run
     return CampaignPlan(campaign, run_ids, skipped, settings, lacking)
 
 
@@ -99,7 +101,8 @@ def plan_of(specs: Iterable[RunSpec], request: RunRequest) -> CampaignPlan:
     """The runs of points that are no figure's, under the name "points"."""
     campaign = Campaign(request.out / "runs")
     ids = campaign.add(adapted(spec, request) for spec in specs)
-    check_all(campaign.wanted.values())
+    verify_ahead(campaign.there(), request.jobs)
+    check_all(campaign.missing().values())
     return CampaignPlan(campaign, {"points": ids}, {})
 
 

@@ -361,8 +361,8 @@ CAMPAIGN = _rows(
     "tests/harness/test_campaign.py",
     (
         "a folder without a manifest is a finished run",
-        "if not is_whole(self.runs / run_id)",
-        "if not (self.runs / run_id).is_dir()",
+        "if is_whole(folder)}",
+        "if folder.is_dir()}",
         "test_only_what_has_a_manifest_is_finished",
     ),
     (

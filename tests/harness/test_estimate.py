@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from collectors.writer import write_run
 from harness.estimate import LEAST_RUNS, campaign_seconds, expected_seconds, kind_of, paces
 from harness.experiment import RunSpec
-from harness.paces import PACES, shipped_pace
+from harness.paces import PACES, SHORT_PACES, shipped_pace
 from studies import STUDIES
 from systems import SYSTEMS
 from workloads import WORKLOADS
@@ -59,12 +59,14 @@ def test_few_runs_other_machines_and_broken_manifests_say_nothing(tmp_path):
 
 
 def test_the_shipped_paces_are_of_what_there_is():
-    for study, system, workload in PACES:
+    for study, system, workload in [*PACES, *(kind[:3] for kind in SHORT_PACES)]:
         assert study in STUDIES and system in SYSTEMS and workload in WORKLOADS
-    assert all(pace > 0 for pace in PACES.values())
+    assert all(pace > 0 for pace in [*PACES.values(), *SHORT_PACES.values()])
     kind = kind_of(SPEC)
     of_study = [pace for (study, _, _), pace in PACES.items() if study == "distribution"]
     assert shipped_pace(kind) == PACES["distribution", "lb", "poisson"]
+    assert shipped_pace(kind._replace(round="3s")) == SHORT_PACES["distribution", "lb", "poisson", "3s"]
+    assert shipped_pace(kind._replace(round="7s")) == shipped_pace(kind), "of its own rounds none was measured"
     assert shipped_pace(kind._replace(system="mine.py:SYSTEM")) == pytest.approx(sum(of_study) / len(of_study))
     assert shipped_pace(kind._replace(study="mine.py:STUDY")) == 1.0
     live = msgspec.structs.replace(SPEC, testbed="local")
