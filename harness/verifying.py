@@ -8,7 +8,7 @@ from pathlib import Path
 
 from collectors.integrity import take_over, verified_among
 from core.errors import MachineError
-from harness.campaign import live_with_the_parent
+from harness.executors.local import live_with_the_parent
 
 WORTHWHILE = 2_000  # runs; fewer are verified in the time that processes take to start
 AT_A_TIME = 500
