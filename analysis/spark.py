@@ -44,6 +44,11 @@ _EVERYWHERE = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.log.level": "ERROR",
+    # What a page that nobody opens would show: plans that name every file, of a thousand queries.
+    "spark.ui.retainedJobs": "5",
+    "spark.ui.retainedStages": "5",
+    "spark.ui.retainedTasks": "50",
+    "spark.sql.ui.retainedExecutions": "5",
     "spark.scheduler.mode": "FAIR",  # queries get their share while runs go on, those of campaigns on the cluster
     "spark.sql.codegen.cache.maxEntries": "5000",  # figures ask alike: what was compiled for one serves the next
     "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -59,11 +64,6 @@ _ON_THIS_MACHINE = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=384m "
     "-XX:MetaspaceSize=256m -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions "
     "-XX:-BytecodeVerificationRemote",
-    # What a page that nobody opens would show: plans that name every file, of a thousand queries.
-    "spark.ui.retainedJobs": "5",
-    "spark.ui.retainedStages": "5",
-    "spark.ui.retainedTasks": "50",
-    "spark.sql.ui.retainedExecutions": "5",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(10**6),  # list files here, without a job
@@ -155,6 +155,8 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
         started.conf.get("spark.sql.session.timeZone")  # what is wrong with the settings of queries is said now
         return started
     except (PySparkException, Py4JJavaError) as error:
+        if SparkContext._active_spark_context is not None:  # else whoever asks next gets what does not work
+            SparkContext._active_spark_context.stop()
         raise MachineError(f"Spark does not start on {master}: {_told_by_java(error)}", _SETTINGS_FIX) from None
 
 

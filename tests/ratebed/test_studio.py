@@ -27,7 +27,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(studio.Studio, "_compute", compute)
     monkeypatch.setattr(studio.Studio, "_draw", draw)
-    monkeypatch.setattr("analysis.spark.warm_up", lambda master: None)
+    monkeypatch.setattr("analysis.spark.warm_up", lambda *_: None)
     return found
 
 

@@ -20,7 +20,10 @@ ROOT = Path(__file__).parents[3]
 LOOPBACK = "127.0.0.1"
 APART = ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]
 # Room for two executors and a driver beside other tests; the first compiler alone, as for all that is short.
-QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+QUICK = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:MetaspaceSize=128m "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 CONF = {
     "spark.driver.host": LOOPBACK,
     "spark.driver.bindAddress": LOOPBACK,
