@@ -5,6 +5,7 @@ stops a forger, who would write a new seal.
 """
 
 import json
+import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -60,7 +61,9 @@ def check_run(folder: Path) -> Json:
     listed = manifest.get(FILES)
     if not isinstance(listed, dict):
         raise Damage(folder, "it lists no files: it has not finished")
-    there = {path.relative_to(folder).as_posix() for path in (*folder.iterdir(), *(folder / LOGS).glob("*"))}
+    there = set(os.listdir(folder))  # by hand: a command looks at many
+    if LOGS in there:
+        there |= {f"{LOGS}/{path.name}" for path in (folder / LOGS).glob("*")}
     for name in sorted(there - listed.keys() - {MANIFEST, LOGS}):
         raise Damage(folder, f"{name} does not belong to it")
     for name, written in sorted(listed.items()):
@@ -70,7 +73,8 @@ def check_run(folder: Path) -> Json:
 
 def _check_file(folder: Path, name: str, written: Mapping[str, object]) -> None:
     try:
-        data = (folder / name).read_bytes()
+        with open(f"{folder}/{name}", "rb", buffering=0) as file:
+            data = file.readall()
     except OSError as error:
         raise Damage(folder, f"{name}: {error.strerror}") from None
     if len(data) != written["bytes"]:

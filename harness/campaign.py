@@ -29,6 +29,7 @@ class Campaign:
     runs: Path  # the folder of all runs
     wanted: dict[str, RunSpec] = field(default_factory=dict)
     groups: list[list[str]] = field(default_factory=list)  # runs that are wanted together
+    _whole: set[str] = field(default_factory=set)  # known to be finished and as they were written
 
     def add(self, specs: Iterable[RunSpec]) -> list[str]:
         """Ask for these runs, which are a group; returns their ids."""
@@ -39,8 +40,8 @@ class Campaign:
 
     def missing(self) -> dict[str, RunSpec]:
         """The runs that are not there yet, or not as they were written."""
-        whole = {folder.name for folder in self.there() if is_whole(folder)}
-        return {run_id: spec for run_id, spec in self.wanted.items() if run_id not in whole}
+        self._whole |= {folder.name for folder in self.there() if is_whole(folder)}
+        return {run_id: spec for run_id, spec in self.wanted.items() if run_id not in self._whole}
 
     def damaged(self) -> dict[str, str]:
         """The runs that are there and not as they were written, and what is wrong with each."""
@@ -55,12 +56,12 @@ class Campaign:
         return reasons
 
     def there(self) -> list[Path]:
-        """The folders of those of its runs that are there, whole or not: to ask for each that is not takes a while."""
+        """The folders of those runs that are there and of which nobody has asked yet whether they are whole."""
         try:
             names = {path.name for path in self.runs.iterdir()}
         except OSError:
             return []
-        return [self.runs / run_id for run_id in self.wanted if run_id in names]
+        return [self.runs / run_id for run_id in self.wanted if run_id in names and run_id not in self._whole]
 
     def run(self, executor: Executor, notify: Callable[[Finished], None]) -> list[Finished]:
         """Execute what is missing; returns the failures.
