@@ -6,6 +6,7 @@ and 2.1 there, 2,000 took 6.5 and 8.2; the driver's memory peaked at 278 and 157
 """
 
 import shutil
+import sys
 import tempfile
 from atexit import register
 from collections.abc import Mapping, Sequence
@@ -34,6 +35,10 @@ def writer(spark: "SparkSession", run_count: int) -> tuple[Write, int]:
     is_local = str(spark.sparkContext.master).startswith("local")
     if not run_count or (is_local and run_count <= RUNS_HERE):
         return write_here, 1
+
+    from pyspark import cloudpickle
+
+    cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have what it imports, not this module
 
     def write(root: Path, groups: Mapping[str, Sequence[Path]]) -> list[StoredPart]:
         context = spark.sparkContext
