@@ -126,7 +126,7 @@ def called(loads_rps: object, brokers: int) -> str:
     return next(name for name, loads in OTHERS.items() if loads(brokers) == given)
 
 
-# --- claims: set before more than a handful of runs -------------------------------------------------
+# --- claims: set when 15 points had been tried with two seeds -------------------------------------------------
 
 
 SAME = np.log2(1 + RATIO_TOLERANCE)  # doublings: a ratio within the tolerance of ratios
