@@ -42,6 +42,7 @@ def test_the_same_code_twice_has_no_difference(plain, tmp_path):
     assert found["figures"] == found["only_figures"] == {}
 
 
+@pytest.mark.long
 def test_an_option_is_named_and_only_figures_that_have_it_differ(plain, tmp_path):
     other = tmp_path / "other"
     words = ["run", "srtm-fig9", "dst-table4", "--scale", "tiny", "--set", "system.band=0.5", "--out", str(other)]

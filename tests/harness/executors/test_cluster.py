@@ -18,7 +18,7 @@ from ratebed.pipeline import make_plan
 from tests.harness.common import parquet_hashes
 from tests.harness.executors.cluster import APART, WAIT_S, Cluster, cluster, ratebed, why_not
 
-pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 ENDING = Path(__file__).with_name("ending.py")
 MATRIX = """

@@ -82,6 +82,9 @@ SRTM_PLAYS = (
          {"R15": (BLIND.name, SRTM_REVERSED.name), "R16": (ONE_SPREAD.name,)}),
     Play(("srtm-table1",), (set_to("workload.group_size", 5, 10, 15, 20, 25, 30),),
          {claim: ("frozen: group_size is always 5",) for claim in ("R12", "R17")}, tier="long"),
+    Play(("srtm-sweep",), (NO_BENEFIT, identical(MAX_MIN, CONC), BLIND),
+         {**{claim: (NO_BENEFIT.name,) for claim in ("M1", "M7")}, "M2": ("identical: max-min is conc",),
+          **{claim: (BLIND.name,) for claim in ("M3", "M4", "M5", "M6")}}, tier="long"),
     Play(("srtm-adaptor",), (identical({"system.enabled": True}, {"system.enabled": False}, "the adaptor is off"),),
          {"R20": ("identical: the adaptor is off",)}, tier="fast"),
 )  # fmt: skip
