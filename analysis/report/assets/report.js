@@ -186,7 +186,7 @@ const ratebed = (() => {
       return most[0];
     },
 
-    label(name) { return (chart.figure.looks[name] || [name])[0]; },
+    label(name) { return (chart.figure.looks[name] || [name])[0] || "none"; },
 
     // A known system has its colour in every figure; others take colours that are left.
     colours(names) {

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ class Client:
     """Speaks V2 over one connection; ``publisher`` is one of ours, None a stock client."""
 
     def __init__(self, connection: socket.socket, publisher: int | None = None, token: str = TOKEN, **features: Any):
-        self.socket = connection
+        self.socket, self.is_subscribed = connection, False
         self.stream = connection.makefile("rb")
         who = {} if publisher is None else {"client_id": f"p{publisher}"}
         self.send(nsq.MAGIC + nsq.identify(**who, **features) + nsq.auth(token))
@@ -102,6 +102,7 @@ class Client:
         """Subscribe to the topic's channel."""
         self.send(nsq.sub(topic, "sub") + nsq.rdy(ready))
         assert self.frame() == (nsq.RESPONSE, nsq.OK)
+        self.is_subscribed = True
 
     def receive(self, count: int) -> list[nsq.Delivered]:
         """The next messages, finished at once."""
@@ -114,7 +115,12 @@ class Client:
         return found
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and before that let the broker know: what it still sent us would be lost to others."""
+        with suppress(OSError, EOFError):  # it may have ended
+            if self.is_subscribed:
+                self.send(b"CLS\n")
+                while self.frame() != (nsq.RESPONSE, b"CLOSE_WAIT"):
+                    pass
         self.stream.close()
         self.socket.close()
 
