@@ -144,7 +144,7 @@ def test_one_point_of_each_figure_for_real(tmp_path: Path):
         if not folder.exists():
             execute(spec, spec.run_id(""), folder)
         folders[spec.run_id("")] = folder
-    data = load(session("local[2]"), list(folders.values()), tmp_path)
+    data = load(session("local[2]"), list(folders.values()))
     found = crdt_wan.tables(data)
     runs = found["runs"].set_index(["name", "testbed"])
     live, model = runs.loc[("counter", "mininet")], runs.loc[("counter", "virtual")]
