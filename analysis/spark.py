@@ -8,7 +8,7 @@ more where they are the first query; the queries of a figure of 70 runs 1.4.  Wh
 * HotSpot's first compiler only, and the serial collector: queries are many and short.  With the
   optimising compiler the session takes 7, the first figure 9 instead of 5, later ones 1.9; it pays
   only beyond some 3,000 runs.  Exact percentiles of 1e7 messages took 16 with the first compiler and 20
-  with both, of 1e8 113 and 62 (``benchmarks/messages.py``): ``long_work``.
+  with both, of 1e8 122 and 70 (``benchmarks/messages.py``): ``long_work``.
 """
 
 import errno
