@@ -1,6 +1,7 @@
 """Many runs: what is done already is not repeated, a failed run does not stop the others."""
 
 import json
+import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -57,11 +58,14 @@ class Campaign:
 
     def there(self) -> list[Path]:
         """The folders of those runs that are there and of which nobody has asked yet whether they are whole."""
+        unknown = [run_id for run_id in self.wanted if run_id not in self._whole]
+        if not unknown:
+            return []
         try:
-            names = {path.name for path in self.runs.iterdir()}
+            names = set(os.listdir(self.runs))
         except OSError:
             return []
-        return [self.runs / run_id for run_id in self.wanted if run_id in names and run_id not in self._whole]
+        return [self.runs / run_id for run_id in unknown if run_id in names]
 
     def run(self, executor: Executor, notify: Callable[[Finished], None]) -> list[Finished]:
         """Execute what is missing; returns the failures.

@@ -6,21 +6,27 @@ from pathlib import Path
 from collectors.integrity import read_manifest
 from core.records import Json, Row
 from ratebed.validity import standings_of
+from testbed.trust.evidence import VALID
 
+RUNS_LISTED = 2_000  # a page with a row for each of 100,000 runs has 24 MB, and no reader
 AXES = ("system", "workload", "topology", "testbed", "repetition")
 _OPTIONS = ("system_options", "workload_options", "topology_options", "study_options", "testbed_options")
 
 
-def runs_of(runs: Path, section: Json) -> list[Row]:
+def runs_of(runs: Path, section: Json) -> tuple[list[Row], int]:
     """A row a run that a figure shows or left out, all with the same columns: run_id, validity, reasons, axes, options.
 
-    A run that is not on this machine has but its validity; of options those that differ between the runs.
+    A run that is not on this machine has but its validity; of options those that differ between the runs.  Of more than
+    ``RUNS_LISTED`` runs the first have a row, those that are not valid before the others; returns how many have none.
     """
-    standings = standings_of(section)
+    all_standings = standings_of(section)
+    doubtful_first = sorted(all_standings, key=lambda run_id: all_standings[run_id].validity == VALID)
+    listed = set(doubtful_first[:RUNS_LISTED])
+    standings = {run_id: standing for run_id, standing in all_standings.items() if run_id in listed}
     told = {run_id: _facts(runs / run_id) for run_id in standings}
     names = list(dict.fromkeys(name for facts in told.values() for name in facts))
     varying = [name for name in names if name in AXES or len({str(facts.get(name)) for facts in told.values()}) > 1]
-    return [
+    rows: list[Row] = [
         {
             "run_id": run_id,
             "validity": standing.validity,
@@ -29,6 +35,7 @@ def runs_of(runs: Path, section: Json) -> list[Row]:
         }
         for run_id, standing in standings.items()
     ]
+    return rows, len(all_standings) - len(rows)
 
 
 def _facts(folder: Path) -> Row:

@@ -140,6 +140,7 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]],
     mended = "".join(f"Delays: {note}. " for note in section.get("notes", ())).strip()
     lacking = f"Not on this machine: {'; '.join(section.get('lacking', ()))}." if section.get("lacking") else ""
     notes = [_failures_note(section["failed"]), lacking, doubts, mended, figure.notes if figure else ""]
+    runs, unlisted = runs_of(out / "runs", section)
     return FigureSection(
         key=name,
         title=(figure.experiment.title if figure else name) + (f" ({section['where']})" if section["where"] else ""),
@@ -149,7 +150,8 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]],
         command=section["command"],
         results=[result for result in results if section["key"] in result.claim.figures],
         run_ids=section["run_ids"],
-        runs=runs_of(out / "runs", section),
+        runs=runs,
+        unlisted=unlisted,
         tables=tables,
         sheets=section.get("sheets", ()),
         usage=usage_over_time(folders_there(out / "runs", section["run_ids"]))

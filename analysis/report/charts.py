@@ -38,6 +38,7 @@ def tables_script(section: FigureSection) -> str:
         "tables": tables,
         "looks": {system: list(look) for system, look in section.looks.items()},
         "runs": [dict(run) for run in section.runs],
+        "unlisted": section.unlisted,
         "digitised": [_digitised_view(curve) for curve in section.digitised],
     }
     return f"ratebed.figure({_json(figure)});\n"

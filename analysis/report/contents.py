@@ -41,6 +41,7 @@ class FigureSection:
     results: Sequence[Result] = ()
     run_ids: Sequence[str] = ()
     runs: Sequence[Row] = ()  # what is known of them: run_id, validity and axes; empty: only their names are
+    unlisted: int = 0  # further runs, of which ``runs`` says nothing
     tables: "dict[str, pd.DataFrame]" = field(default_factory=dict)  # the numbers behind the drawing
     sheets: Sequence[Json] = ()  # tables that the paper prints: title, header, rows of text
     usage: "pd.DataFrame | None" = None  # of live runs: what processes used over time (``live.usage_over_time``)

@@ -349,3 +349,10 @@ def test_small_drawings_show_the_busiest_of_each_kind():
     cpu, memory, sent = run.plots
     assert cpu.most == "at most 0.7: node-n2 at 3 s" and cpu.drawing.count("<polyline") == 1
     assert memory.most.startswith("at most 2:") and (sent.most, sent.drawing) == ("not counted", "")
+
+
+def test_a_page_says_how_many_runs_it_does_not_list(tmp_path):
+    section = replace(SECTIONS[0], unlisted=99_997)
+    write_report(tmp_path / "index.html", [section], RESULTS, context())
+    text = " ".join(pages_of(tmp_path)[section.page].text.split())
+    assert "100,000 runs, 3 of them in this list, first those that are not valid; ratebed show RUN" in text

@@ -11,6 +11,7 @@ import pytest
 
 from core.errors import SpecError
 from ratebed import digitised
+from ratebed.behind import RUNS_LISTED, runs_of
 from ratebed.pipeline import sections
 
 pytestmark = pytest.mark.slow
@@ -112,3 +113,12 @@ def test_an_empty_folder_has_no_report(tmp_path: Path) -> None:
     code, said = ratebed("report", "--out", str(tmp_path))
     assert code == 2 and "has no figure" in said
     assert not sections(tmp_path) and not (tmp_path / "report").exists()
+
+
+def test_of_very_many_runs_a_page_lists_some_and_all_that_are_not_valid(tmp_path: Path) -> None:
+    ids = [f"{number:016x}" for number in range(RUNS_LISTED + 5)]
+    rows, unlisted = runs_of(tmp_path, {"run_ids": ids[:-1], "doubtful": {ids[-1]: ["invalid", "late"]}})
+    assert [row["run_id"] for row in rows] == [*ids[: RUNS_LISTED - 1], ids[-1]]
+    assert (rows[-1]["validity"], rows[-1]["reasons"], unlisted) == ("invalid", "late", 5)
+    rows, unlisted = runs_of(tmp_path, {"run_ids": ids[:3], "doubtful": {}})
+    assert ([row["run_id"] for row in rows], unlisted) == (ids[:3], 0)

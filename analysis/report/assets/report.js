@@ -313,9 +313,10 @@ const ratebed = (() => {
       const found = row.run_id ? runs.filter((run) => run.run_id === row.run_id)
         : runs.filter((run) => shared.every((column) => run[column] === null || String(run[column]) === String(row[column])));
       const ids = found.length ? found.map((run) => run.run_id) : [].concat(row.run_id || []);
+      const some = chart.figure.unlisted ? "of those in the list, " : "";
       const what = row.run_id ? "the run behind this point" : shared.length
-        ? `runs with the same ${shared.join(", ")}` : "the figure's runs: this table does not tell them apart";
-      const links = ids.slice(0, 60).flatMap((id) => [" ", element("a", { href: `#run-${id}`, textContent: id })]);
+        ? `${some}runs with the same ${shared.join(", ")}` : `${some}the figure's runs: this table does not tell them apart`;
+      const links = ids.slice(0, 60).flatMap((id) => [" ", byId(`run-${id}`) ? element("a", { href: `#run-${id}`, textContent: id }) : id]);
       out.replaceChildren(`${ids.length} ${ids.length === 1 ? "run" : "runs"} (${what}):`, ...links, ids.length > 60 ? " …" : "");
     },
   };
