@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile
 
+from collectors.hadoop import Place
 from collectors.integrity import Damage, check_run
 from collectors.store.keeping import Write, write_here
 from collectors.store.log import StoredPart
@@ -40,7 +41,8 @@ def writer(spark: "SparkSession", run_count: int) -> tuple[Write, int]:
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have what it imports, not this module
 
-    def write(root: Path, groups: Mapping[str, Sequence[Path]]) -> list[StoredPart]:
+    def write(root: Place, groups: Mapping[str, Sequence[Path]]) -> list[StoredPart]:
+        assert isinstance(root, Path), "workers write what is mounted there"
         context = spark.sparkContext
         if not is_local:
             context.addPyFile(str(_archive()))
