@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile
 
-from collectors.hadoop import Place
 from collectors.integrity import Damage, check_run
+from collectors.store.hadoop import Place
 from collectors.store.keeping import Write, write_here
 from collectors.store.log import StoredPart
 from collectors.store.parts import FromFolders, write_part

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.compaction import writer
-from collectors.hadoop import HadoopPath, Place
+from collectors.store.hadoop import HadoopPath, Place
 from collectors.store.keeping import Store, write_here
 from collectors.store.log import StoredPart
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from analysis.stored import Stored
-    from collectors.hadoop import Place
+    from collectors.store.hadoop import Place
     from collectors.store.keeping import Store
 
 

@@ -17,15 +17,15 @@ import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from io import BufferedRandom
 from pathlib import Path
 from secrets import token_hex
-from typing import IO
 from zipfile import ZipFile, ZipInfo
 
-from collectors.hadoop import Place, make_durable
 from collectors.integrity import FILES, check_run, verified
 from collectors.partials import partial_of
 from collectors.schema import MANIFEST, SCHEMA_VERSION
+from collectors.store.hadoop import Place, make_durable
 from collectors.store.log import EMPTY, KeptRun, StoredFile, StoredPart, StoreState, append, read_log
 from collectors.store.parts import entry_of
 from collectors.writer import failed_folder, is_whole, set_aside
@@ -179,7 +179,7 @@ def _grouped(folders: Iterable[Path]) -> list[Path]:
     return group
 
 
-def _pack(folders: Iterable[Path], file: IO[bytes]) -> tuple[str, int]:
+def _pack(folders: Iterable[Path], file: BufferedRandom) -> tuple[str, int]:
     """Write runs, each of which is as it was written, into a pack: its SHA-256 and its bytes."""
     with ZipFile(file, "w") as pack:
         for folder in folders:

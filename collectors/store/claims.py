@@ -11,9 +11,9 @@ from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from uuid import uuid4
 
-from collectors.hadoop import HadoopPath, Place
 from collectors.partials import PARTIAL, own_mark, remove_partials
 from collectors.schema import TABLES
+from collectors.store.hadoop import HadoopPath, Place
 from collectors.store.log import read_log
 
 CLAIMS = "claims"

@@ -13,9 +13,9 @@ from pathlib import Path
 from threading import Lock
 from uuid import uuid4
 
-from collectors.hadoop import Place
 from collectors.integrity import FILES, verified
 from collectors.store import claims
+from collectors.store.hadoop import Place
 from collectors.store.log import EMPTY, StoredPart, StoreState, append, read_log
 from collectors.store.parts import FILE_BYTES, FromFolders, FromPart, Source, damage_of, entry_of, write_part
 from collectors.writer import is_whole

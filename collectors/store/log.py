@@ -20,7 +20,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from collectors.hadoop import Place, make_durable
+from collectors.store.hadoop import Place, make_durable
 from core.digests import is_sealed, sealed
 from core.records import Json
 

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from collectors.hadoop import HadoopPath, Place, make_durable, sha256_of
 from collectors.integrity import FILES, Damage, verified
 from collectors.schema import SCHEMA_VERSION, TABLES
+from collectors.store.hadoop import HadoopPath, Place, make_durable, sha256_of
 from collectors.store.log import KeptRun, StoredFile, StoredPart
 from core.digests import DIGEST, digest_of
 from core.records import Json

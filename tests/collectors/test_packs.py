@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors import hadoop, packs
-from collectors.hadoop import HadoopPath, Place, place_of
+from collectors import packs
 from collectors.packs import RunPacks
+from collectors.store import hadoop
+from collectors.store.hadoop import HadoopPath, Place, place_of
 from collectors.store.log import read_log
 from collectors.writer import is_whole
 from core.errors import MachineError
@@ -98,7 +99,7 @@ def test_a_pack_is_ended_where_it_is_large(
 BRING = """
 import sys
 from pathlib import Path
-from collectors.hadoop import place_of
+from collectors.store.hadoop import place_of
 from collectors.packs import RunPacks
 
 print("ready", flush=True)

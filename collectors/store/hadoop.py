@@ -21,7 +21,7 @@ from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from subprocess import DEVNULL
-from typing import IO, TYPE_CHECKING, Any, BinaryIO, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from core.java import find_java
 
@@ -44,7 +44,7 @@ _ERRORS = {
 }
 
 
-class Status(NamedTuple):
+class FileStatus(NamedTuple):
     """Of a file or folder, named as in ``os.stat_result``."""
 
     st_size: int
@@ -86,12 +86,12 @@ class HadoopPath:
         with self._asked() as (system, path):
             return bool(system.exists(path) and system.getFileStatus(path).isDirectory())
 
-    def stat(self) -> Status:
+    def stat(self) -> FileStatus:
         """Size and instant of writing."""
         with self._asked() as (system, path):
             status = system.getFileStatus(path)
             written_ms = int(status.getModificationTime())
-            return Status(int(status.getLen()), written_ms / 1e3, written_ms * 10**6)
+            return FileStatus(int(status.getLen()), written_ms / 1e3, written_ms * 10**6)
 
     def mkdir(self, parents: bool = True, exist_ok: bool = True) -> None:
         """Make the folder, and those that it is in; one that is there is no error."""
@@ -131,14 +131,18 @@ class HadoopPath:
         with self._asked() as (system, path), closing(system.open(path)) as stream:
             return str(_gateway().jvm.org.apache.commons.codec.digest.DigestUtils.sha256Hex(stream))
 
-    def open(self, mode: str) -> IO[bytes]:
+    @overload
+    def open(self, mode: Literal["rb"]) -> io.BufferedReader: ...
+    @overload
+    def open(self, mode: Literal["xb"]) -> "_Writer": ...
+    def open(self, mode: str) -> "io.BufferedReader | _Writer":
         """``xb``: a file that is not there yet, whole when it is closed.  ``rb``: one that is there."""
         assert mode in ("xb", "rb"), mode
         with self._asked() as (system, path):
             if mode == "rb":
                 return _copied(system.open(path))
             builder = system.createFile(path).overwrite(False).recursive().opt(_CONDITIONAL, "true")
-            return cast(BinaryIO, _Writer(self, builder.build()))
+            return _Writer(self, builder.build())
 
     @contextmanager
     def _asked(self) -> Iterator[tuple[Any, Any]]:
@@ -240,7 +244,7 @@ def _file_system(pid: int, scheme: str, authority: str, settings: tuple[tuple[st
     return jvm.org.apache.hadoop.fs.FileSystem.newInstance(_java_path(f"{scheme}//{authority}/").toUri(), conf)
 
 
-def _copied(stream: Any) -> IO[bytes]:
+def _copied(stream: Any) -> io.BufferedReader:
     """All that Java reads there, as a file here without a name: sent as an answer it takes seconds a megabyte."""
     java = _gateway().jvm
     with closing(stream), tempfile.NamedTemporaryFile(prefix="ratebed-") as named:
