@@ -267,6 +267,8 @@ def _answered(path: HadoopPath) -> Iterator[None]:
     except Py4JJavaError as error:
         java = error.java_exception
         name = str(java.getClass().getSimpleName())
+        if name == "RemoteException":  # that of the server, which HDFS's client does not always take out
+            name = str(java.getClassName()).rpartition(".")[2]
         code = _ERRORS.get(name, errno.EIO)
         said = os.strerror(code) if code in (errno.ENOENT, errno.EEXIST) else f"{name}: {_first_line(java)}"
         raise OSError(code, said, path.url) from None
