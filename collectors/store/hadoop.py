@@ -20,7 +20,6 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from core.java import find_java
@@ -224,7 +223,7 @@ def _started(pid: int) -> "JavaGateway":
     port, token = launch_gateway(
         jarpath=str(next(jars.glob("py4j-*.jar"))), classpath=os.pathsep.join(filter(None, [configured, f"{jars}/*"])),
         javaopts=_JAVA_OPTIONS, die_on_exit=True, java_path=str(find_java() / "bin" / "java"), enable_auth=True,
-        redirect_stdout=DEVNULL, redirect_stderr=DEVNULL, create_new_process_group=True,
+        create_new_process_group=True,
     )  # fmt: skip
     return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
 
