@@ -7,19 +7,6 @@ from core.errors import MachineError
 
 
 @pytest.fixture
-def java_home(tmp_path):
-    def build(name, version, body=""):
-        java = tmp_path / name / "bin" / "java"
-        java.parent.mkdir(parents=True)
-        said = f'echo "    java.specification.version = {version}" >&2'
-        java.write_text(f"#!/bin/sh\ncase $1 in -XshowSettings*) {said};; *) {body or 'exit 0'};; esac\n")
-        java.chmod(0o755)
-        return tmp_path / name
-
-    return build
-
-
-@pytest.fixture
 def machine(monkeypatch, tmp_path):
     """A checkout without Java, and nothing on the PATH but a shell."""
     monkeypatch.setattr(java, "CHECKOUT", tmp_path / "checkout")
