@@ -8,6 +8,7 @@ Whoever shares begins anew with every round, as buckets do: full.  As many token
 the publishers that are placed have a part in the topic's traffic; so ``split`` has it.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -142,19 +143,7 @@ class SharedDeployment(Deployment):
         loop.arrive(arrived_ns, where, load.count)
         loop.run(end_ns)
         self.samples = loop.journal.samples
-        arrived_ns, places = np.repeat(arrived_ns, load.count), np.repeat(where, load.count)
-        released_ns = np.full(len(arrived_ns), NEVER_NS)
-        for place, parts in enumerate(loop.parts.values()):
-            even = [(deployed.start_ns, MILLION), *parts]
-            changes = [(at_ns, *token_bucket.units(self._part(part, len(loop.parts)))) for at_ns, part in even]
-            mine = places == place
-            released_ns[mine] = released_kernel.sub_bucket(arrived_ns[mine], np.array(changes, np.int64))
-        return released_ns
-
-    def _part(self, part: int, nodes: int) -> Envelope:
-        """Of the whole, in millionths of an even share; a bucket holds a token at least, and never stands still."""
-        share = part / (MILLION * nodes)
-        return Envelope(max(LEAST_RPS, share * self._whole.rate_rps), max(1.0, share * self._whole.burst_count))
+        return released_by(loop.parts, arrived_ns, where, load.count, self._whole, deployed.start_ns)
 
     def _ground(self, names: list[str]) -> Topology:
         return mesh("sharing", names, duration_ns(self.sharing.rule.rtt) // 2)
@@ -233,3 +222,29 @@ def debts_of(released_ns: Int64, whole: Envelope, start_ns: int) -> Int64:
     paid_ns = released_kernel.one_bucket(released_ns[gone], start_ns, *token_bucket.units(whole))
     debts_ns[gone] = paid_ns - released_ns[gone]
     return debts_ns
+
+
+def released_by(
+    parts: Mapping[str, list[tuple[int, int]]],
+    arrived_ns: Int64,
+    where: Int32,
+    count: Int32,
+    whole: Envelope,
+    start_ns: int,
+) -> Int64:
+    """When messages that wait in sub-buckets go: of emissions at the nodes of ``parts``, see ``GrantedLoop.parts``.
+
+    Even parts until nodes say otherwise.  A sub-bucket holds a token at least, and never stands still.
+    """
+    nodes = len(parts)
+    arrived_ns, places = np.repeat(arrived_ns, count), np.repeat(where, count)
+    released_ns = np.full(len(arrived_ns), NEVER_NS)
+    for place, told in enumerate(parts.values()):
+        changes = []
+        for at_ns, part in [(start_ns, MILLION), *told]:
+            share = part / (MILLION * nodes)
+            envelope = Envelope(max(LEAST_RPS, share * whole.rate_rps), max(1.0, share * whole.burst_count))
+            changes.append((at_ns, *token_bucket.units(envelope)))
+        mine = places == place
+        released_ns[mine] = released_kernel.sub_bucket(arrived_ns[mine], np.array(changes, np.int64))
+    return released_ns

@@ -9,6 +9,8 @@ wait.
 ``GrantedLoop``: grants become sub-buckets.  Of limiters that divide the bucket by what nodes are asked for: a message
 that asked again would count as demand again.  The node hears of each message once; its verdict does not matter, its
 part of the bucket is the broker's sub-bucket.
+
+A limiter whose node has crashed admits nothing there: no verdicts, and no part of the bucket, until it is back.
 """
 
 from collections import deque
@@ -156,9 +158,22 @@ class GrantedLoop(EventLoop):
             rows = zip(mine.tolist(), at_ns[mine].tolist(), count[mine].tolist(), strict=True)
             self.offer(name, (Request(number, self.topic, when, messages) for number, when, messages in rows))
 
+    def fail(self, faults: Iterable[Fault]) -> None:
+        """See ``EventLoop``."""
+        faults = list(faults)
+        super().fail(faults)
+        for fault in faults:
+            if isinstance(fault, Crash) and fault.node in self.parts:
+                self.call_at(fault.at_ns, self._withdraw, fault.node)
+
+    def _withdraw(self, node: str) -> None:
+        self.parts[node].append((self.now_ns, 0))
+
     def occur(self, member: Member, event: Event) -> None:
         """See ``EventLoop``."""
         super().occur(member, event)
+        if not member.alive:
+            return
         part, told = self.part_of(member.node, self.topic), self.parts[member.name]
         if part is not None and (not told or told[-1][1] != part):
             told.append((self.now_ns, part))
