@@ -119,9 +119,11 @@ def draw(tables: FigureTables) -> Drawing:
         _draw_ratio(ratio, tables["paired"], str(runs.arrivals.iloc[0]))
         ratio.set_xlabel(SIZE)
         rounds.set_xticks(sorted(set(runs.group_size)))
-    for axes, label in zip(flat[:: len(cases)], ("rounds of a search", "brokers", "p99 over by rate's"), strict=True):
+    for axes, label in zip(flat[:: len(cases)], ("rounds of a search", "brokers", "doublings of the p99"), strict=True):
         axes.set_ylabel(label)
-    keys.legend_above(sheet, [*map(keys.key, LOOKS.values()), keys.published_key("Table I")])
+    keys.legend_above(
+        sheet, [*map(keys.key, LOOKS.values()), keys.published_key("Table I"), keys.rule_key("p99 5 % worse")]
+    )
     return sheet
 
 
@@ -138,10 +140,10 @@ def _draw_means(axes: Axes, runs: Frame, value: str) -> None:
 
 def _draw_ratio(axes: Axes, table: Frame, kind: str) -> None:
     drawing.rule(axes, 0.0, reference=True)
-    drawing.rule(axes, NO_WORSE, text="5 % worse")
+    drawing.rule(axes, NO_WORSE)
     part = table[(table.arrivals == kind) & (table.measure == "log2_p99")]
     for start, shift in _spread():
-        rows = part[part.start == start]
+        rows = part[part.start == start].sort_values("group_size")
         drawing.interval_points(axes, rows.group_size + shift, intervals_of(rows), LOOKS[start], joined=True)
 
 
@@ -206,6 +208,8 @@ CLAIMS = (
     Claim(
         "M12", "ours, by IV-B", "The start with benchmarked costs takes no more brokers: filling one broker after "
         "another leaves the last one a residue.", HERE, measure_m12,
+        why="Bursts of periodic groups meet less than the model's Poisson ones, so that it wants a broker more than "
+        "they do at some sizes; it saves one where Poisson groups are large.",
     ),
 )  # fmt: skip
 TITLE = "Searches that start from a model of bursts"
