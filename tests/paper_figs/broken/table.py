@@ -62,6 +62,9 @@ SWAPPED = reversed_(QUEUE, COUNTER)
 POLICIES_ALIKE = rows_of("identical: pulsar and all-pairs are epulsar", (2, 2, 2, 3))
 POLICIES_REVERSED = rows_of("reversed: epulsar and pulsar", (2, 1, 0, 3))
 
+BY_RATE = identical({"system.start": "model"}, {"system.start": "capacity"}, "no search starts from a model")
+WASTEFUL = frozen({"system.start": "model"}, {"system.drain": 5.0}, "the model takes brokers for five times as slow")
+
 SRTM_PLAYS = (
     Play(("srtm-eq1",), (UNSPLIT, identical(SRTM, LB), NEVER_AT_ONCE),
          {"R2": (UNSPLIT.name,), "R22": (UNSPLIT.name,), "R21": (NEVER_AT_ONCE.name, "identical: srtm is lb")}),
@@ -85,6 +88,8 @@ SRTM_PLAYS = (
     Play(("srtm-sweep",), (NO_BENEFIT, identical(MAX_MIN, CONC), BLIND),
          {**{claim: (NO_BENEFIT.name,) for claim in ("M1", "M7")}, "M2": ("identical: max-min is conc",),
           **{claim: (BLIND.name,) for claim in ("M3", "M4", "M5", "M6")}}, tier="long"),
+    Play(("srtm-starts",), (BY_RATE, WASTEFUL),
+         {"M10": (BY_RATE.name,), "M11": (BY_RATE.name,), "M12": (WASTEFUL.name,)}, tier="long"),
     Play(("srtm-adaptor",), (identical({"system.enabled": True}, {"system.enabled": False}, "the adaptor is off"),),
          {"R20": ("identical: the adaptor is off",)}, tier="fast"),
 )  # fmt: skip
@@ -208,6 +213,13 @@ EPULSAR_PLAYS = (
          {"E14": ("frozen: no fault happens, estimates have settled",)}),
 )  # fmt: skip
 
+KEYS_RIGHT = set_to("workload.wrong", 0.0, 0.5, 1.0)
+DRL_PLAYS = (
+    Play(("drl-keys",), (KEYS_RIGHT, BLIND, SRTM_REVERSED),
+         {"K1": (BLIND.name,), **{claim: (KEYS_RIGHT.name,) for claim in ("K2", "K3", "K4", "K5")},
+          "K6": (BLIND.name, SRTM_REVERSED.name)}, tier="long"),
+)  # fmt: skip
+
 # Claims whose measure compares neither systems nor variants, or that take what is not here.
 NOT_COMPARED = {
     "R1 R23": "theorems on one bucket: a bound that no run may cross",
@@ -227,4 +239,4 @@ STANDS = {
     ("R21", "identical: srtm is lb"): "no longer reproduced; its direction compares with independent publishers alone",
 }
 
-PLAYS = (*SRTM_PLAYS, *CRDT_PLAYS, *DST_PLAYS, *EPULSAR_PLAYS)
+PLAYS = (*SRTM_PLAYS, *CRDT_PLAYS, *DST_PLAYS, *EPULSAR_PLAYS, *DRL_PLAYS)
