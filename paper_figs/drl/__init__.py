@@ -1,0 +1,1 @@
+"""One bucket over many brokers: coordination of tokens beside concentration of publishers."""
