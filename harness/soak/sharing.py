@@ -28,7 +28,7 @@ from studies.sharing.rules import SHARINGS, Sharing
 from systems.api import RunHistory
 from systems.invariants import ANYWHERE, Meter, admissions, config_limit
 from systems.loader import load_system
-from testbed.virtual.gates import NodeGroup, GatedLoop, GrantedLoop
+from testbed.virtual.gates import GatedLoop, GrantedLoop, NodeGroup
 from testbed.virtual.released_kernel import NEVER_NS
 
 TOPIC = "topic"

@@ -295,8 +295,8 @@ CLAIMS = (
 NOTES = (
     "Study sharing, calibration edge (made up, see its file), rounds of 5 s, each judged on a fresh one. Searches "
     "measure split buckets; then the bucket is shared. Bytes: of all messages of control in the judged round, "
-    f"as encoded, a message of the topic. Of a winner all candidates owe the bucket (r, b) at most {DEBT_MS:g} ms of its rate; ties: "
-    "combinations whose paired 95 % interval against the lowest p99 includes 0."
+    f"as encoded, a message of the topic. Of a winner all candidates owe the bucket (r, b) at most {DEBT_MS:g} ms of its "
+    "rate; ties: combinations whose paired 95 % interval against the lowest p99 includes 0."
 )
 TITLE = "Coordinate tokens, or concentrate publishers?"
 NO_GRID = "the scale small has no grid: verdicts for each message are of virtual time"

@@ -27,7 +27,7 @@ from testbed.brokers.model import BrokerModel
 from testbed.topologies.topology import Topology, mesh
 from testbed.virtual import released_kernel
 from testbed.virtual.fleet import FleetPlane
-from testbed.virtual.gates import NodeGroup, GatedLoop, GrantedLoop
+from testbed.virtual.gates import GatedLoop, GrantedLoop, NodeGroup
 from testbed.virtual.released_kernel import NEVER_NS
 from testbed.virtual.scheduler import event_loop
 
