@@ -20,7 +20,7 @@ LOOKS = {
 }
 LEAST_BYTES = 0.1  # where who says nothing stands on the log axis
 PANELS = (("lb", 1), ("srtm", 1), ("lb", 10), ("srtm", 10))
-WIDTHS = (1.3, 2.6, 0.9, 0.8, 0.9)
+WIDTHS = (2.5, 3.0, 0.8, 0.7, 0.9)
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -90,12 +90,11 @@ def _draw_winners(axes: Axes, winners: Frame) -> None:
     rules: list[int] = []
     for cell, part in winners.groupby(["group_size", "rtt_ms", "interval_ms"], sort=True):
         size, rtt_ms, interval_ms = cell
-        first = f"{load_of(int(size))}, {rtt_ms:g} ms, {interval_ms / 1e3:g} s"
+        first = f"{size:g} · {rtt_ms:g} ms · {interval_ms / 1e3:g} s"
         for row in part.itertuples():
-            tie = " (tie)" if row.is_tie else ""
-            who = f"{style_of(row.system).label} + {row.sharing}{tie}"
+            who = f"{style_of(row.system).label} {row.sharing}{' =' if row.is_tie else ''}"
             rows.append((first, who, f"{row.p99_ms:.1f}", whole(row.broker_count), f"{row.control_bytes:.1f}"))
             first = ""
         rules.append(len(rows) - 1)
-    header = ("load, trip, interval", "placement + sharing", "p99 (ms)", "brokers", "bytes")
+    header = ("g · trip · every", "winner (= tie)", "p99", "k", "bytes")
     drawing.draw_table(axes, header, rows[:20], WIDTHS, rules_after=[row for row in rules[:-1] if row < 20])

@@ -63,8 +63,8 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     for size, rtt, interval in cells:
         told |= dict.fromkeys([(SPLIT, size, "", ""), (IDEAL, size, "", ""), (CENTRAL, size, rtt, "")])
         told |= dict.fromkeys((name, size, rtt, interval) for name in TALKING)
-    told |= dict.fromkeys((CENTRAL, size, rtt, "") for size, rtt in stores)
-    return [point(placement, *one) for placement in placements for one in told]
+    alone = [(LB, CENTRAL, size, rtt, "") for size, rtt in stores]
+    return [point(placement, *one) for placement in placements for one in told] + [point(*one) for one in alone]
 
 
 def _axes_of_paper() -> tuple[Sequence[str], Sequence[str]]:
@@ -295,8 +295,8 @@ CLAIMS = (
 NOTES = (
     "Study sharing, calibration edge (made up, see its file), rounds of 5 s, each judged on a fresh one. Searches "
     "measure split buckets; then the bucket is shared. Bytes: of all messages of control in the judged round, "
-    f"as encoded, a message of the topic. Of a winner all candidates owe the bucket (r, b) at most {DEBT_MS:g} ms of its "
-    "rate; ties: combinations whose paired 95 % interval against the lowest p99 includes 0."
+    f"as encoded, a message of the topic. Of a winner all candidates owe the bucket (r, b) at most {DEBT_MS:g} ms of "
+    "its rate; ties: combinations whose paired 95 % interval against the lowest p99 includes 0."
 )
 TITLE = "Coordinate tokens, or concentrate publishers?"
 NO_GRID = "the scale small has no grid: verdicts for each message are of virtual time"

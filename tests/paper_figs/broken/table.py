@@ -89,6 +89,20 @@ SRTM_PLAYS = (
          {"R20": ("identical: the adaptor is off",)}, tier="fast"),
 )  # fmt: skip
 
+
+def shared_as(one: str, other: str) -> Broken:
+    """A way of sharing is another."""
+    return identical({"study.sharing": one}, {"study.sharing": other})
+
+
+NO_STORE, FREE_COUNT, PAID = shared_as("central", "split"), shared_as("counter", "split"), shared_as("leases", "ideal")
+SPREAD = identical(SRTM, LB)
+DRL_PLAYS = (
+    Play(("drl-frontier",), (NO_STORE, FREE_COUNT, PAID, SPREAD),
+         {"F1": (PAID.name,), "F2": (FREE_COUNT.name,), "F3": (NO_STORE.name,), "F4": (SPREAD.name,),
+          "F5": (NO_STORE.name, SPREAD.name), "F6": (NO_STORE.name,), "F7": (NO_STORE.name,)}),
+)  # fmt: skip
+
 NEVER_URGENT = frozen({"system.frequency": True}, {"system.frequency": False}, "F never finds anybody urgent")
 NEVER_LINF = frozen({"system.linf": True}, {"system.linf": False}, "L never chooses")
 CRDT_PLAYS = (
@@ -227,4 +241,4 @@ STANDS = {
     ("R21", "identical: srtm is lb"): "no longer reproduced; its direction compares with independent publishers alone",
 }
 
-PLAYS = (*SRTM_PLAYS, *CRDT_PLAYS, *DST_PLAYS, *EPULSAR_PLAYS)
+PLAYS = (*SRTM_PLAYS, *DRL_PLAYS, *CRDT_PLAYS, *DST_PLAYS, *EPULSAR_PLAYS)
