@@ -79,6 +79,7 @@ FIGURES = {
     "epulsar-fig7": "paper_figs.epulsar.fig7:FIGURE",
     "epulsar-fig8": "paper_figs.epulsar.fig8:FIGURE",
     "epulsar-fig9": "paper_figs.epulsar.fig9:FIGURE",
+    "drl-frontier": "paper_figs.drl.frontier:FIGURE",
     "drl-keys": "paper_figs.drl.keys:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
@@ -104,10 +105,10 @@ FIGURES = {
 # The sources, by the first word of their figures' keys, and the first letter of their claims' ids.
 PAPERS = {
     "srtm": "Distributed rate limiting and load distribution (SRTM)",
+    "drl": "Beyond the sources: one token bucket over many brokers",
     "crdt": "Rate limiting with CRDTs (Henriksson and Bennhage)",
     "dst": "Distributed system throttlers (DST)",
     "epulsar": "Topics placed near their clients (ePulsar)",
-    "drl": "Beyond the sources: coordinate tokens, or concentrate publishers",
     "limiters": "Beyond the sources: all limiters on one testbed",
     "redis": "Beyond the sources: all limiters on one testbed",
     "deployed": "Deployed limiters, unmodified, over a WAN",
@@ -118,14 +119,9 @@ PAPERS = {
 }
 OWN = "Of your own"  # what is of no paper, or from outside the tree
 CLAIM_LETTERS = {
-    "R": "srtm",
-    "M": "srtm",
-    "T": "crdt",
-    "S": "dst",
-    "E": "epulsar",
-    "W": "limiters",
-    "D": "deployed",
-    "K": "drl",
+    **dict.fromkeys("RM", "srtm"),
+    **dict.fromkeys("FK", "drl"),
+    **{"T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters", "D": "deployed"},
 }
 
 

@@ -28,7 +28,7 @@ from studies.sharing.rules import SHARINGS, Sharing
 from systems.api import RunHistory
 from systems.invariants import ANYWHERE, Meter, admissions, config_limit
 from systems.loader import load_system
-from testbed.virtual.gates import Deployed, GatedLoop, GrantedLoop
+from testbed.virtual.gates import GatedLoop, GrantedLoop, NodeGroup
 from testbed.virtual.released_kernel import NEVER_NS
 
 TOPIC = "topic"
@@ -59,7 +59,7 @@ def play(schedule: SoakSchedule) -> tuple[Breach, ...]:
     told = {"on_failure": "closed"} if schedule.system == "centralised" else {}
     config: Any = configure(f"system {schedule.system}", system.config, {**schedule.options, **told})
     names, faults = list(schedule.nodes), schedule.faults()
-    deployed = Deployed(
+    deployed = NodeGroup(
         system, config, ground(schedule, names), names, schedule.seed, 0, True, schedule.clocks_ahead_ns
     )
     at_ns, where, count = _emissions(schedule)

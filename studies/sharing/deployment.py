@@ -27,7 +27,7 @@ from testbed.brokers.model import BrokerModel
 from testbed.topologies.topology import Topology, mesh
 from testbed.virtual import released_kernel
 from testbed.virtual.fleet import FleetPlane
-from testbed.virtual.gates import Deployed, GatedLoop, GrantedLoop
+from testbed.virtual.gates import GatedLoop, GrantedLoop, NodeGroup
 from testbed.virtual.released_kernel import NEVER_NS
 from testbed.virtual.scheduler import event_loop
 
@@ -38,7 +38,7 @@ MESSAGES_MAXIMUM = 5_000_000  # of a round: each waits for a verdict, an event o
 
 
 @dataclass(frozen=True)
-class Load:
+class Offered:
     """The messages of a window that brokers get.
 
     Of emissions, in order: ``at_ns``, ``publisher``, ``broker``, ``count``; of messages: ``sent_ns``, ``where`` (their
@@ -103,7 +103,7 @@ class SharedDeployment(Deployment):
 
     # --- who may go when ---------------------------------------------------------------------------
 
-    def _load(self, start_ns: int, end_ns: int) -> Load:
+    def _load(self, start_ns: int, end_ns: int) -> Offered:
         block = self._window.block(start_ns, end_ns)
         if block.message_count > MESSAGES_MAXIMUM:
             raise SpecError(f"a round of {block.message_count:,} messages", f"at most {MESSAGES_MAXIMUM:,} are decided")
@@ -114,16 +114,16 @@ class SharedDeployment(Deployment):
         within = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
         number = np.repeat(first[kept], count) + within
         sent_ns, where = np.repeat(at_ns, count), np.repeat(broker, count)
-        return Load(at_ns, block.publisher[kept], broker, count, sent_ns, where, number)
+        return Offered(at_ns, block.publisher[kept], broker, count, sent_ns, where, number)
 
-    def _shared(self, load: Load, arrived_ns: Int64, start_ns: int, end_ns: int) -> Int64:
+    def _shared(self, load: Offered, arrived_ns: Int64, start_ns: int, end_ns: int) -> Int64:
         """By the nodes beside those brokers that carry any."""
         way, seed = self.way, self.sharing.seed
         assert way is not None
         used = np.unique(load.broker)
         brokers = [self.names[broker] for broker in used]
         names = [*brokers, STORE] if way.sharing.store else brokers
-        deployed = Deployed(way.system, way.config(self._whole), self._ground(names), names, seed, start_ns)
+        deployed = NodeGroup(way.system, way.config(self._whole), self._ground(names), names, seed, start_ns)
         where = np.searchsorted(used, load.broker).astype(np.int32)
         if way.sharing.part is not None:
             return self._granted(load, arrived_ns, where, deployed, end_ns)
@@ -136,7 +136,7 @@ class SharedDeployment(Deployment):
         self.samples = loop.journal.samples
         return loop.released_ns
 
-    def _granted(self, load: Load, arrived_ns: Int64, where: Int32, deployed: Deployed, end_ns: int) -> Int64:
+    def _granted(self, load: Offered, arrived_ns: Int64, where: Int32, deployed: NodeGroup, end_ns: int) -> Int64:
         """Messages wait in sub-buckets, which are what nodes have of the whole: even parts at first."""
         assert self.way is not None and self.way.sharing.part is not None
         loop = GrantedLoop(deployed, self.topic, self.way.sharing.part)
@@ -169,7 +169,7 @@ class SharedDeployment(Deployment):
 
     # --- what becomes of them ------------------------------------------------------------------------
 
-    def _counted(self, load: Load, released_ns: Int64, start_ns: int, end_ns: int, span: tuple[int, int]) -> Counts:
+    def _counted(self, load: Offered, released_ns: Int64, start_ns: int, end_ns: int, span: tuple[int, int]) -> Counts:
         """Through the brokers; what was never released is lost, and what was released too early is a debt."""
         brokers = len(self.names)
         received_ns = released_kernel.received_at(
@@ -199,7 +199,7 @@ class SharedDeployment(Deployment):
         ends = np.cumsum([len(part) for part in at_ns])
         return np.concatenate(at_ns), np.concatenate(count), ends - [len(part) for part in at_ns], ends
 
-    def _rows(self, load: Load, released_ns: Int64, received_ns: Int64) -> dict[str, np.ndarray]:
+    def _rows(self, load: Offered, released_ns: Int64, received_ns: Int64) -> dict[str, np.ndarray]:
         gone = released_ns != NEVER_NS
         return {
             "message": load.number[gone],

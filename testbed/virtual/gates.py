@@ -32,7 +32,7 @@ DRAIN_STEP_NS = 100_000_000
 
 
 @dataclass(frozen=True)
-class Deployed:
+class NodeGroup:
     """Nodes of a system, to be run on a topology; see ``scheduler.event_loop``."""
 
     system: System
@@ -74,7 +74,7 @@ class GatedLoop(EventLoop):
     what it had asked and asks anew, pausing as long as nobody is there.
     """
 
-    def __init__(self, deployed: Deployed, brokers: Sequence[str], topic: str, retry_ns: int):
+    def __init__(self, deployed: NodeGroup, brokers: Sequence[str], topic: str, retry_ns: int):
         super().__init__(**deployed.parts())
         self.topic, self.retry_ns, self._question = topic, retry_ns, 0
         self.gates = {name: Gate(self._known(name)) for name in brokers}
@@ -145,7 +145,7 @@ class GrantedLoop(EventLoop):
     node, instants and parts from then on.
     """
 
-    def __init__(self, deployed: Deployed, topic: str, part_of: Callable[[Node, str], int | None]):
+    def __init__(self, deployed: NodeGroup, topic: str, part_of: Callable[[Node, str], int | None]):
         super().__init__(**deployed.parts())
         self.topic, self.part_of = topic, part_of
         self.parts: dict[str, list[tuple[int, int]]] = {name: [] for name in deployed.names}

@@ -94,6 +94,24 @@ SRTM_PLAYS = (
          {"R20": ("identical: the adaptor is off",)}, tier="fast"),
 )  # fmt: skip
 
+
+def shared_as(one: str, other: str) -> Broken:
+    """A way of sharing is another."""
+    return identical({"study.sharing": one}, {"study.sharing": other})
+
+
+NO_STORE, FREE_COUNT, PAID = shared_as("central", "split"), shared_as("counter", "split"), shared_as("leases", "ideal")
+SPREAD = identical(SRTM, LB)
+KEYS_RIGHT = set_to("workload.wrong", 0.0, 0.5, 1.0)
+DRL_PLAYS = (
+    Play(("drl-frontier",), (NO_STORE, FREE_COUNT, PAID, SPREAD),
+         {"F1": (PAID.name,), "F2": (FREE_COUNT.name,), "F3": (NO_STORE.name,), "F4": (SPREAD.name,),
+          "F5": (NO_STORE.name, SPREAD.name), "F6": (NO_STORE.name,), "F7": (NO_STORE.name,)}),
+    Play(("drl-keys",), (KEYS_RIGHT, BLIND, SRTM_REVERSED),
+         {"K1": (BLIND.name,), **{claim: (KEYS_RIGHT.name,) for claim in ("K2", "K3", "K4", "K5")},
+          "K6": (BLIND.name, SRTM_REVERSED.name)}, tier="long"),
+)  # fmt: skip
+
 NEVER_URGENT = frozen({"system.frequency": True}, {"system.frequency": False}, "F never finds anybody urgent")
 NEVER_LINF = frozen({"system.linf": True}, {"system.linf": False}, "L never chooses")
 CRDT_PLAYS = (
@@ -211,13 +229,6 @@ EPULSAR_PLAYS = (
          (Broken("frozen: no fault happens, estimates have settled",
                  (Swap({"system": "epulsar"}, {"study.faults": [], "study.warm_up_rounds": 600}),)),),
          {"E14": ("frozen: no fault happens, estimates have settled",)}),
-)  # fmt: skip
-
-KEYS_RIGHT = set_to("workload.wrong", 0.0, 0.5, 1.0)
-DRL_PLAYS = (
-    Play(("drl-keys",), (KEYS_RIGHT, BLIND, SRTM_REVERSED),
-         {"K1": (BLIND.name,), **{claim: (KEYS_RIGHT.name,) for claim in ("K2", "K3", "K4", "K5")},
-          "K6": (BLIND.name, SRTM_REVERSED.name)}, tier="long"),
 )  # fmt: skip
 
 # Claims whose measure compares neither systems nor variants, or that take what is not here.
