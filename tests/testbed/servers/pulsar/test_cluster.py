@@ -1,33 +1,21 @@
-"""A real cluster of Pulsar, in namespaces and on the loopback: it comes up, moves topics, dies in parts, goes whole."""
+"""A real cluster of Pulsar, in namespaces and on the loopback: it comes up, moves topics, and goes."""
 
-import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from testbed.hosts.local import LocalSite
-from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.state import start_time
 from testbed.servers.pulsar.admin import WHOLE, NotDone, Topic, boundaries, topic_hash
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.topologies.topology import mesh
 from tests.live import needs
+from tests.testbed.servers.pulsar.conftest import NETWORK
 
-NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
-NAMES = ["b1", "b2", "b3"]
 MEMORY_BYTES = 1.5e9  # of all processes of three brokers
 
 pytestmark = [needs("pulsar", *NETWORK), pytest.mark.long, pytest.mark.slow]
-
-
-@pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PulsarCluster]:
-    """In namespaces; of all tests here."""
-    folder = tmp_path_factory.mktemp("pulsar")
-    with MininetSite(mesh("apart", NAMES, 0), folder / "run", folder) as site, PulsarCluster(site, NAMES, "b1") as up:
-        yield up
 
 
 @pytest.fixture
@@ -73,23 +61,6 @@ def test_topics_of_one_namespace_are_moved_apart(cluster: PulsarCluster, tenant:
     target = next(broker for broker in cluster.brokers if broker != owners[moved])
     cluster.admin.move(moved, bundles[moved], target)
     assert {topic: cluster.admin.owner_of(topic) for topic in topics} == {**owners, moved: target}
-
-
-def test_what_a_dead_broker_had_goes_to_the_living_and_it_comes_back(cluster: PulsarCluster, tenant: str) -> None:
-    topic, admin = Topic(tenant, "n", "x"), cluster.admin
-    victim = admin.owner_of(topic)
-    cluster.kill_broker(cluster.node_of(victim))
-    living = [broker for broker in cluster.brokers if broker != victim]
-    until_s, owner = time.monotonic() + 60, victim
-    while owner not in living and time.monotonic() < until_s:
-        try:
-            owner = admin.owner_of(topic)
-        except Exception:
-            time.sleep(0.5)
-    assert owner in living
-    cluster.start([cluster.node_of(victim)])
-    cluster.wait()
-    assert admin.alive() == sorted(cluster.brokers)
 
 
 def test_on_the_loopback_it_leaves_nothing(tmp_path: Path) -> None:
