@@ -40,7 +40,7 @@ _HEADER = struct.Struct("<iq")  # of a body: the topic's number, the message's
 _SIZE_BYTES = 64
 
 
-class Rows:
+class GrowingRows:
     """What happened, in order: int64 columns that grow.  Rows are added by threads of Pulsar's client."""
 
     def __init__(self, names: Sequence[str]):
@@ -66,7 +66,7 @@ class ClientHost:
         self._log = log
         self._client: pulsar.Client
         self._producers: list[pulsar.Producer] = []
-        self.sent, self.got = Rows(SENT), Rows(GOT)
+        self.sent, self.got = GrowingRows(SENT), GrowingRows(GOT)
         self._count_lock = threading.Lock()
         self._open_count = self._got_count = 0
         self._pacer, self._over = threading.Thread(), threading.Event()

@@ -1,4 +1,4 @@
-"""Topics that are moved while clients use them, and what these see: ``Traffic``, ``transfer``, ``Seen``.
+"""Topics that are moved while clients use them, and what these see: ``TopicTraffic``, ``transfer``, ``SeenByClients``.
 
 Pulsar 4 fences a topic, lets the next broker own it, and closes its clients last.  So two spans are told apart:
 *downtime*, from when a client's connection was closed to when it has another; and the *gap*, the longest time without
@@ -77,7 +77,7 @@ def transfer_all(admin: Admin, plan: Iterable[tuple[Bundled, str]], executors: i
 
 
 @dataclass(frozen=True)
-class Seen:
+class SeenByClients:
     """What clients saw of their topics: rows of ``client_host.SENT`` and ``GOT``, by column."""
 
     topics: Sequence[Topic]
@@ -109,7 +109,7 @@ class Seen:
         return int(np.diff(inside).max()) if len(inside) > 1 else end_ns - begin_ns
 
 
-class Traffic:
+class TopicTraffic:
     """Producers and consumers of topics, in a process on the host of a node: the harness' end of ``client_host``."""
 
     def __init__(self, cluster: PulsarCluster, node: str, topics: Sequence[Topic], name: str = "pulsar-clients"):
@@ -143,7 +143,7 @@ class Traffic:
                 raise MachineError(f"{told['open']} messages are still under way", f"see {self._folder}/client.log")
             time.sleep(_LOOK_AGAIN_S)
 
-    def seen(self) -> Seen:
+    def seen(self) -> SeenByClients:
         """All so far."""
         path = self._folder / "rows.npz"
         self.agent.ask("collect", path=self._site.place(self._node, path))
@@ -154,7 +154,7 @@ class Traffic:
             {name.removeprefix(way): columns[name] for name in columns if name.startswith(way)}
             for way in ("sent_", "got_")
         )
-        return Seen(self.topics, sent, got)
+        return SeenByClients(self.topics, sent, got)
 
     def close(self) -> None:
         """End the process."""

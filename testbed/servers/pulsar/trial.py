@@ -28,7 +28,7 @@ from testbed.hosts.local import LocalSite
 from testbed.hosts.mininet.site import MininetSite
 from testbed.servers.pulsar.admin import WHOLE, Topic
 from testbed.servers.pulsar.cluster import PulsarCluster
-from testbed.servers.pulsar.transfers import Bundled, Seen, Traffic, Transfer, transfer_all
+from testbed.servers.pulsar.transfers import Bundled, SeenByClients, TopicTraffic, Transfer, transfer_all
 from testbed.topologies.topology import mesh
 
 CLIENTS = "clients"  # their host
@@ -38,7 +38,7 @@ _LEAD_S, _REST_S, _KILLED_AFTER_S, _LOOK_AGAIN_S = 2.0, 120.0, 0.05, 0.02
 
 
 @dataclass(frozen=True)
-class Moved:
+class Transferred:
     """What a trial showed; ``victim``: the id of the broker that was killed in it.
 
     ``taken_over_ns``: from the beginning of the round in which it was to when all topics were known to have a living
@@ -46,7 +46,7 @@ class Moved:
     """
 
     transfers: Sequence[Transfer]
-    seen: Seen
+    seen: SeenByClients
     victim: str = ""
     taken_over_ns: int = 0
 
@@ -87,7 +87,7 @@ def _spread(values: Sequence[float]) -> Json:
     return {name: round(float(part), 1) for name, part in zip(("median", "p95", "max"), parts, strict=True)}
 
 
-class Trial:
+class TransferTrial:
     """Topics of a fresh tenant, a namespace each, with a producer and a consumer each on the host ``clients``."""
 
     def __init__(self, cluster: PulsarCluster, clients: str, topic_count: int):
@@ -98,13 +98,13 @@ class Trial:
         for topic in self.topics:
             cluster.admin.make_namespace(self.tenant, topic.namespace)
 
-    def carry_out(self, count: int, executors: int, rate_rps: float, pause_s: float, kill: bool = False) -> Moved:
+    def carry_out(self, count: int, executors: int, rate_rps: float, pause_s: float, kill: bool = False) -> Transferred:
         """Move topics so many times under load, all in turn, and then again after a pause.
 
         MachineError where a topic is left without a broker.
         """
         cluster, moved, victim, taken_over_ns = self.cluster, list[Transfer](), "", 0
-        traffic = Traffic(cluster, self._clients, self.topics, self.tenant)
+        traffic = TopicTraffic(cluster, self._clients, self.topics, self.tenant)
         try:
             self._round(executors, cluster.brokers)
             traffic.play(rate_rps)
@@ -125,7 +125,7 @@ class Trial:
             time.sleep(_LEAD_S)
             traffic.end()
             traffic.rest(_REST_S)
-            return Moved(moved[:count], traffic.seen(), victim, taken_over_ns)
+            return Transferred(moved[:count], traffic.seen(), victim, taken_over_ns)
         finally:
             traffic.close()
 
@@ -178,7 +178,7 @@ def main() -> None:
             }
             print(json.dumps(machine), flush=True)
             for kill in [False, True] if words.kill else [False]:
-                trial = Trial(cluster, CLIENTS, words.topics)
+                trial = TransferTrial(cluster, CLIENTS, words.topics)
                 moved = trial.carry_out(words.transfers, words.executors, words.rate, words.pause, kill)
                 print(json.dumps(moved.told(), indent=2), flush=True)
 
