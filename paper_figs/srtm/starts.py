@@ -50,7 +50,7 @@ SIZE = "group size (publishers)"
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
-    """Table I's points, each with three starts; at small only the smaller groups: the others take longer than 20 min."""
+    """Table I's points, each with three starts; at small the smaller groups alone: others take over 20 min."""
     searches = group_searches(scale, ["srtm"], options)
     if scale.physics == "small":
         smallest = min(int(spec.workload_options["group_size"]) for spec in searches)
