@@ -20,9 +20,7 @@ from core.registry import configure
 from core.units import SECOND_NS, duration_ns
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
-from harness.soak.trial import Breach, ground
-from harness.soak.trial import _clocks_apart_ns as clocks_apart_ns
-from harness.soak.trial import _outages as outages_of
+from harness.soak.trial import Breach, clocks_apart_ns, ground, outages_of
 from studies.sharing.deployment import released_by
 from studies.sharing.rules import SHARINGS, Sharing
 from systems.api import RunHistory
