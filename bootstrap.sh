@@ -265,6 +265,16 @@ make_browser() {
         say "no axe-core: the test that looks for faults of the report's pages will be skipped"
 }
 
+# HDFS for tests of what a cluster keeps there: Hadoop's own mini cluster, one jar.
+make_hdfs() {
+    case " ${RATEBED_NEEDS:-} " in
+        *" hdfs "*)
+            install_missing mvn maven
+            make_program tests.collectors.hdfs "HDFS for tests"
+            ;;
+    esac
+}
+
 # --- benchmarks: DuckDB, which answers what Spark is asked ----------------------------------------------------------
 
 make_peers() {
@@ -293,4 +303,4 @@ case "${1:-}" in
     vm) make_vm_tools ;;
     bench) make_peers ;;
 esac
-[ "${1:-}" != test ] || make_browser
+[ "${1:-}" != test ] || { make_browser && make_hdfs; }

@@ -5,7 +5,8 @@
 
 A pack is written under a name that nobody has, and is there for others once a commit names it.  Commits are those of
 the table store, and so is what they mean: of two that bring the same run one counts, and a run is in one pack or in
-none.  Nothing is renamed, replaced or locked.  What a killed command has written and not committed is named nowhere.
+none.  Nothing is renamed, replaced or locked.  What a killed command has written and not committed is named nowhere,
+nor is what was found damaged: who brings runs removes such packs when they are a day old.
 
 Who reads runs fetches their packs into run folders of its own, which it verifies, and works with these.
 """
@@ -14,6 +15,7 @@ import errno
 import hashlib
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,6 +35,7 @@ from core.errors import MachineError
 
 PACKS = "packs"
 PACK_BYTES = 64 << 20  # a pack that has come so far is ended
+UNNAMED_S = 86_400.0  # so long a pack stays that no commit names: it may be about to
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first instant of a ZIP file: the same runs give the same bytes
 _READABLE = 0o100644 << 16
 _GONE = {errno.ENOENT, errno.EBADMSG}  # the file system answers, and has not what was written
@@ -86,6 +89,18 @@ class RunPacks:
         while not done and state.accepts(dropped, parts):
             state, done = append(self.root, state, dropped, parts)
         self._state = state
+
+    def tidy(self) -> None:
+        """Remove packs that no commit names, and none will."""
+        try:
+            there = list((self.root / PACKS).glob("*.zip"))
+            named = {file.path for part in self.state().parts.values() for file in part.files}  # read after these
+            for pack in there:
+                with suppress(FileNotFoundError):
+                    if f"{PACKS}/{pack.name}" not in named and time.time() - pack.stat().st_mtime > UNNAMED_S:
+                        pack.unlink()
+        except OSError as error:
+            raise self._unreachable(error) from None
 
     def fetch(self, run_ids: Iterable[str], runs: Path) -> None:
         """Have these runs, as far as they are there and not here as they were written, as folders in ``runs``.

@@ -46,6 +46,9 @@ SparkConf = Annotated[
     list[str] | None,
     typer.Option("--spark-conf", metavar="KEY=VALUE", help="a setting of Spark's, as spark.executor.memory=2g"),
 ]
+Packs = Annotated[
+    str, typer.Option("--packs", metavar="URL", help="where the cluster's workers bring runs, if hosts share no folder")
+]
 ExecutorName = Annotated[
     str, typer.Option("--executor", metavar="|".join(EXECUTORS), help="runs: processes here, or the Spark cluster's")
 ]
@@ -84,6 +87,7 @@ class RunRequest:
     spark_master: str = ""
     spark_conf: Mapping[str, str] = field(default_factory=dict)
     executor: str = LOCAL
+    packs: str = ""
     extra_system: str = ""  # joins the figures' grids
     figures: Mapping[str, Figure] = field(default_factory=dict)  # by key
     claims: tuple[str, ...] = ()  # about these figures, beside their own, each ``path.py:CLAIMS``
@@ -171,6 +175,10 @@ def make_request(
         raise SpecError(f"unknown executor {others['executor']!r}", hint(others["executor"], EXECUTORS))
     if others.get("executor") == SPARK and jobs:
         raise SpecError("--jobs belongs to the executor local", "--spark-conf spark.cores.max=N bounds a cluster")
+    if others.get("packs") and others.get("executor") != SPARK:
+        raise SpecError(
+            "--packs belongs to the executor spark", "`ratebed store --push URL` brings runs of this machine"
+        )
     if not 0 <= jobs <= JOBS_MAXIMUM:
         raise SpecError(f"--jobs {jobs}", f"give 0 to {JOBS_MAXIMUM}")
     if repetitions < 0:

@@ -12,7 +12,7 @@ name ``<figure>@<testbed>`` or ``<figure>@<testbed>-small``, and so does one und
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +41,8 @@ from testbed.servers.found import servers_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from collectors.packs import RunPacks
 
     Tables = dict[str, pd.DataFrame]
 
@@ -202,7 +204,18 @@ def _spark_executor(request: RunRequest, say: Callable[[str], None]) -> Executor
     from analysis.spark import session
     from harness.executors.spark import SparkExecutor
 
-    return SparkExecutor(lambda: session(request.master, request.spark_conf).sparkContext, say)
+    packs = packs_at(request.packs, request.spark_conf, say) if request.packs else None
+    return SparkExecutor(lambda: session(request.master, request.spark_conf).sparkContext, say, packs)
+
+
+def packs_at(url: str, spark_conf: Mapping[str, str], say: Callable[[str], None] = print) -> "RunPacks":
+    """The packs there, with Hadoop's settings as Spark is given them (``spark.hadoop.fs.s3a.endpoint``)."""
+    from collectors.packs import RunPacks
+    from collectors.store.hadoop import place_of
+
+    prefix = "spark.hadoop."
+    settings = {key.removeprefix(prefix): value for key, value in spark_conf.items() if key.startswith(prefix)}
+    return RunPacks(place_of(url, settings), say)
 
 
 def check_results(out: Path) -> None:

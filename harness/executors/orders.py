@@ -9,7 +9,9 @@ class Order(TypedDict):
     archive: str  # the folder that it was unpacked to
     digest: str  # of what was packed
     versions: dict[str, str]  # of Python and of the libraries that results depend on, here
-    runs: str  # the folder of all runs
+    runs: str  # the folder of all runs; empty: hosts share none, and runs go into packs
+    packs: str  # where these are, or empty
+    hadoop: dict[str, str]  # settings of Hadoop's for what is there
     strikes: str  # a folder of runs that were begun by themselves, and have not ended
     folder: str  # in which the command was given: relative paths mean files there
 

@@ -1,4 +1,7 @@
-"""The workers of a Spark cluster: batches of runs are its tasks, and the run folder is one that all hosts see.
+"""The workers of a Spark cluster: batches of runs are its tasks.
+
+The run folder is one that all hosts see; or workers bring runs in packs to where all hosts reach, and they are fetched
+from there into the run folder of this one as soon as they are told of.
 
 One job carries out all that is to be done.  What comes of each run comes home in an accumulator, with the task that
 it was in.  Where tasks end their workers again and again, Spark gives the job up: the batch that it names is suspect
@@ -7,17 +10,19 @@ then (``harness.executors.worker``), and another job goes on with what has not c
 
 import os
 import re
-import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from collectors.packs import RunPacks
 from collectors.partials import own_mark
-from core.errors import MachineError, one_line
+from collectors.store.hadoop import HadoopPath, Place, place_of
+from collectors.writer import is_whole, record_failure
+from core.errors import MachineError, SystemFault, one_line
 from harness.code_version import code_hash
 from harness.estimate import expected_seconds
 from harness.executors import task
@@ -48,10 +53,13 @@ class SparkExecutor:
     """The workers of a cluster; runs in real time stay on this machine.
 
     ``start`` gives the context when there is something to do.  ``say`` is told what a user should know meanwhile.
+    ``packs``: where runs go whose hosts share no folder.
     """
 
-    def __init__(self, start: "Callable[[], SparkContext]", say: Callable[[str], None] = print):
-        self.start, self.say = start, say
+    def __init__(
+        self, start: "Callable[[], SparkContext]", say: Callable[[str], None] = print, packs: RunPacks | None = None
+    ):
+        self.start, self.say, self.packs = start, say, packs
 
     def map(self, work_list: list[Work]) -> Iterator[Finished]:
         """See ``Executor.map``.  MachineError where workers are no place for these runs, or do not answer.
@@ -59,13 +67,21 @@ class SparkExecutor:
         Ctrl-C cancels the job; what has finished stays.
         """
         away = [item for item in work_list if not is_live(item)]
+        if away and self.packs:
+            self.packs.fetch([run_id for _, run_id, _ in away], away[0][2])
+            came = {run_id: is_whole(runs / run_id) for _, run_id, runs in away}
+            yield from (Finished(spec, run_id, 0.0) for spec, run_id, _ in away if came[run_id])
+            away = [item for item in away if not came[item[1]]]
         if away:
             yield from self._on_the_cluster(away)
+            if self.packs:
+                self.packs.tidy()
         yield from LocalExecutor(1).map([item for item in work_list if is_live(item)])
 
     def _on_the_cluster(self, work_list: list[Work]) -> Iterator[Finished]:
         context = self.start()
-        order = _order(context, work_list[0][2])
+        runs = work_list[0][2]
+        order = _order(context, runs, self.packs)
         waiting = {run_id: (spec, run_id, runs) for spec, run_id, runs in work_list}
         suspects: set[str] = set()
         in_vain = 0
@@ -75,8 +91,10 @@ class SparkExecutor:
                 batches = _batches(list(waiting.values()), suspects, context.defaultParallelism)
                 job = _Job(context, order, batches, suspects)
                 for told in job.told(self.say):
-                    if item := waiting.pop(told["run_id"], None):
-                        yield Finished(item[0], item[1], told["seconds"], told["error"], told["fatal"])
+                    if item := waiting.get(told["run_id"]):
+                        error = told["error"] if self.packs is None else self._fetched(told, item, waiting)
+                        del waiting[told["run_id"]]
+                        yield Finished(item[0], item[1], told["seconds"], error, told["fatal"])
                 assert job.error or not waiting, "runs have not come home, and Spark says that they have"
                 if job.error is not None:
                     suspects.update(run_id for _, run_id, _ in _culprit(job.error, batches))
@@ -84,19 +102,40 @@ class SparkExecutor:
                     if in_vain == TRIES:
                         raise MachineError(f"tasks go on ending their workers: {_reason(job.error)}", _ENVIRONMENT)
         finally:
-            shutil.rmtree(order["strikes"], ignore_errors=True)
+            _remove(place_of(order["strikes"], order["hadoop"]))
+
+    def _fetched(self, told: Told, item: Work, waiting: Mapping[str, Work]) -> str:
+        """Have a run that was told of, and what others have come by now; what is wrong with it, or nothing."""
+        assert self.packs is not None
+        folder, error = item[2] / item[1], str(told["error"])
+        if not error and not is_whole(folder):
+            self.packs.fetch(waiting, item[2])
+            error = "" if is_whole(folder) else f"{told['run_id']}: what came home is not as it was written"
+        if error and not told["fatal"]:
+            record_failure(folder, item[0].to_json(), SystemFault(error, "repeat the command"))
+        return error
 
 
-def _order(context: "SparkContext", runs: Path) -> Order:
+def _remove(strikes: Place) -> None:
+    with suppress(OSError):  # there may be none
+        for strike in strikes.iterdir():
+            strike.unlink()
+        strikes.rmdir()
+
+
+def _order(context: "SparkContext", runs: Path, packs: RunPacks | None) -> Order:
     """Have the code sent; what all tasks shall know."""
     archive = code_archive()
+    there = packs.root if packs else runs.resolve()
     context.addArchive(f"{archive.path}#{archive.name}")
     return {
         "archive": archive.name,
         "digest": archive.digest,
         "versions": task.versions_of(LIBRARIES),
-        "runs": str(runs.resolve()),
-        "strikes": str(runs.resolve() / f".strikes{own_mark()}"),  # as a half-written run, where we are killed
+        "runs": "" if packs else str(there),
+        "packs": str(there) if packs else "",
+        "hadoop": dict(there.settings) if isinstance(there, HadoopPath) else {},
+        "strikes": str(there / f".strikes{own_mark()}"),  # as a half-written run, where we are killed
         "folder": os.getcwd(),
     }
 

@@ -5,12 +5,16 @@ runs that have not finished go on in a process of their own, and where that ends
 as failed and the others go on.  A run may take its executor along; two that ended so while it went on by itself are
 enough to say that it does, and it is not begun a third time.
 
-    python -P -m harness.executors.worker     # that process: {"runs": FOLDER, "batch": [RUN …]} in, a line a run out
+Finished runs are in the folder that all hosts share or, where they share none, in packs: then a task writes into a
+folder of its own and brings what has finished when all of it has, a suspect run as soon as it has.
+
+    python -P -m harness.executors.worker     # that process: {"order": …, "batch": [RUN …]} in, a line a run out
 """
 
 import json
 import os
 import platform
+import shutil
 import subprocess
 import sys
 import threading
@@ -18,14 +22,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from secrets import token_hex
 from typing import IO
 
 import msgspec
 
 from collectors.integrity import verified
-from collectors.partials import remove_partials
+from collectors.packs import RunPacks
+from collectors.partials import partial_of, remove_partials
+from collectors.store.hadoop import place_of
 from collectors.writer import is_whole, record_failure
-from core.errors import HarnessError, SystemFault
+from core.errors import HarnessError, MachineError, SystemFault
 from core.garbage import collect_rarely
 from harness.code_version import code_hash, id_of
 from harness.executors.api import work
@@ -39,15 +46,17 @@ def carry_out(root: Path, order: Order, batch: list[Errand], is_suspect: bool) -
     """What came of each run of a batch, or why none was begun.  ``root``: where our code is unpacked."""
     if not Path(__file__).is_relative_to(root):
         return [_refused(f"{Path(__file__).parents[2]} was imported there, not the archive")]
-    runs = Path(order["runs"])
     with _inside(order["folder"]):
         for asked in batch:
             if refused := _differing(asked):
                 return [_refused(refused)]
-        _prepared(runs)
-        if is_suspect:
+        _prepared(_written_to(root, order))
+        if not is_suspect:
+            return _carried_out(root, order, batch)
+        try:
             return list(_by_themselves(root, order, batch))
-        return [_told(asked, runs) for asked in batch]
+        except OSError as error:  # where strikes are noted
+            return _fatal(batch, error)
 
 
 def _refused(why: str) -> Told:
@@ -90,6 +99,33 @@ def _prepared(runs: Path) -> None:
     remove_partials(runs)
 
 
+def _written_to(root: Path, order: Order) -> Path:
+    """The folder of all runs, or of this executor's."""
+    return Path(order["runs"]) if order["runs"] else root.parent / "runs"
+
+
+def _carried_out(root: Path, order: Order, batch: list[Errand]) -> list[Told]:
+    """Carry all out; they have finished when they are where finished runs are wanted."""
+    runs = _written_to(root, order)
+    if not order["packs"]:
+        return [_told(asked, runs) for asked in batch]
+    own = partial_of(runs / token_hex(4))
+    try:
+        packs = RunPacks(place_of(order["packs"], order["hadoop"]))
+        there = packs.state().of_run
+        told = [_of(asked["run_id"], 0.0) if asked["run_id"] in there else _told(asked, own) for asked in batch]
+        packs.bring([own / one["run_id"] for one in told if not one["error"] and one["run_id"] not in there])
+    except MachineError as error:
+        return _fatal(batch, error)
+    finally:
+        shutil.rmtree(own, ignore_errors=True)
+    return told
+
+
+def _fatal(batch: list[Errand], error: Exception) -> list[Told]:
+    return [_of(asked["run_id"], 0.0, f"{platform.node()}: {error}", True) for asked in batch]
+
+
 def _told(asked: Errand, runs: Path) -> Told:
     """Carry one run out, unless somebody has by now."""
     run_id = asked["run_id"]
@@ -109,10 +145,10 @@ def _of(run_id: str, seconds: float, error: str = "", is_fatal: bool = False) ->
 
 def _by_themselves(root: Path, order: Order, batch: list[Errand]) -> Iterator[Told]:
     """The runs of a batch in a process beside this one, and in another where that has ended."""
-    runs, strikes = Path(order["runs"]), Path(order["strikes"])
+    runs = _written_to(root, order)
     waiting = []
     for asked in batch:
-        if _strikes(strikes, asked) < STRIKES:
+        if _strikes(order, asked) < STRIKES:
             waiting.append(asked)
         else:
             yield _failed(asked, runs, f"its executor ended with it, {STRIKES} times by itself")
@@ -137,11 +173,19 @@ def _failed(asked: Errand, runs: Path, what: str) -> Told:
     return _of(asked["run_id"], 0.0, str(error))
 
 
-def _strikes(strikes: Path, asked: Errand) -> int:
-    try:
-        return (strikes / asked["run_id"]).stat().st_size
-    except FileNotFoundError:
-        return 0
+def _strikes(order: Order, asked: Errand) -> int:
+    return sum(1 for _ in place_of(order["strikes"], order["hadoop"]).glob(f"{asked['run_id']}-*"))
+
+
+@contextmanager
+def _struck(order: Order, asked: Errand) -> Iterator[None]:
+    """A file of a name of its own says that the run was begun, until it has ended."""
+    strikes = place_of(order["strikes"], order["hadoop"])
+    strikes.mkdir(parents=True, exist_ok=True)
+    strike = strikes / f"{asked['run_id']}-{token_hex(4)}"
+    strike.open("xb").close()
+    yield
+    strike.unlink()
 
 
 @contextmanager
@@ -168,14 +212,13 @@ def main(source: IO[str], sink: IO[str]) -> None:
     print("begun", file=sink, flush=True)
     asked = json.loads(source.readline())
     threading.Thread(target=_end_with, args=(source,), daemon=True).start()
-    runs, strikes = Path(asked["order"]["runs"]), Path(asked["order"]["strikes"])
+    order: Order = asked["order"]
     for one in asked["batch"]:
-        strike = strikes / one["run_id"]
-        strikes.mkdir(exist_ok=True)
-        with strike.open("a") as file:
-            file.write("x")
-        told = _told(one, runs)
-        strike.unlink(missing_ok=True)
+        try:
+            with _struck(order, one):
+                (told,) = _carried_out(Path(__file__).parents[2], order, [one])
+        except OSError as error:
+            (told,) = _fatal([one], error)
         print(json.dumps(told), file=sink, flush=True)
 
 

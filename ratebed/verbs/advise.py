@@ -81,6 +81,7 @@ def advise(
     executor: o.ExecutorName = o.LOCAL,
     spark_master: o.SparkMaster = "",
     spark_conf: o.SparkConf = None,
+    packs: o.Packs = "",
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
 ) -> int:
@@ -95,7 +96,7 @@ def advise(
     request = o.make_request(
         [], False, "quick", seed, jobs, out, [],
         repetitions=repetitions, is_quiet=quiet,
-        executor=executor, spark_master=spark_master, spark_conf=spark_conf,
+        executor=executor, spark_master=spark_master, spark_conf=spark_conf, packs=packs,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         if trace:

@@ -23,6 +23,7 @@ def figures(
     executor: o.ExecutorName = o.LOCAL,
     spark_master: o.SparkMaster = "",
     spark_conf: o.SparkConf = None,
+    packs: o.Packs = "",
     plot_invalid: o.PlotInvalid = False,
     quiet: o.Quiet = False,
 ) -> int:
@@ -33,6 +34,6 @@ def figures(
     request = o.make_request(
         keys, every or not keys, scale, seed, jobs, out, given(context),
         testbed=testbed, calibration=calibration, spark_master=spark_master, plot_invalid=plot_invalid,
-        repetitions=repetitions, is_quiet=quiet, executor=executor, spark_conf=spark_conf,
+        repetitions=repetitions, is_quiet=quiet, executor=executor, spark_conf=spark_conf, packs=packs,
     )  # fmt: skip
     return produce_figures(request)[0]

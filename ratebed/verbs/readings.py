@@ -33,6 +33,7 @@ def readings(
     executor: o.ExecutorName = o.LOCAL,
     spark_master: o.SparkMaster = "",
     spark_conf: o.SparkConf = None,
+    packs: o.Packs = "",
 ) -> int:
     """Judge the claims once in the cell of record and once in every other cell; all figures with readings by default.
 
@@ -50,7 +51,7 @@ def readings(
             words = (there, False, scale, seed, jobs, out, extra)
             request = o.make_request(
                 *words, draws=not cell, repetitions=repetitions,
-                executor=executor, spark_master=spark_master, spark_conf=spark_conf,
+                executor=executor, spark_master=spark_master, spark_conf=spark_conf, packs=packs,
             )  # fmt: skip
             requests.append(request)
     return produce_readings(requests)

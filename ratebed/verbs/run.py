@@ -60,6 +60,7 @@ def run(
     executor: o.ExecutorName = o.LOCAL,
     spark_master: o.SparkMaster = "",
     spark_conf: o.SparkConf = None,
+    packs: o.Packs = "",
     plot_invalid: o.PlotInvalid = False,
     quiet: o.Quiet = False,
     as_json: o.AsJson = False,
@@ -76,6 +77,7 @@ def run(
         testbed=testbed, inventory=inventory, calibration=calibration, spark_master=spark_master, extra_system=system,
         plot_invalid=plot_invalid, testbed_options=options, repetitions=repetitions, is_quiet=quiet, claims=claims,
         settings={} if matrix or workload else settings_of(settings), executor=executor, spark_conf=spark_conf,
+        packs=packs,
     )  # fmt: skip
     with redirect_stdout(sys.stderr if as_json else sys.stdout):
         code, summary = _run(request, matrix, workload, topology, settings)

@@ -1,6 +1,7 @@
 """``ratebed store``: what the table store of a folder of results holds."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -28,6 +29,7 @@ def store(
     push: Push = "",
     pull: Pull = "",
     spark_master: o.SparkMaster = "",
+    spark_conf: o.SparkConf = None,
     as_json: o.AsJson = False,
 ) -> int:
     """What the table store in --out holds: the rows of finished runs, in few files that Spark reads.
@@ -38,7 +40,7 @@ def store(
     from harness.campaign import finished_runs
 
     if push or pull:
-        return _exchanged(out, push, pull)
+        return _exchanged(out, push, pull, o.spark_settings(spark_conf or ()))
     if not finished_runs(out) and not Store.of(out).state().parts:
         raise SpecError(f"{out}: no finished runs there", "ratebed run makes some; --out names another folder")
     own = Store.of(out)
@@ -73,20 +75,20 @@ def _brought_in(own: "Store", out: Path, anew: bool, spark_master: str) -> None:
             spark.stop()
 
 
-def _exchanged(out: Path, push: str, pull: str) -> int:
+def _exchanged(out: Path, push: str, pull: str, spark_conf: Mapping[str, str]) -> int:
     """Fetch runs from where packs are, then bring to where packs are wanted."""
-    from collectors.packs import RunPacks
-    from collectors.store.hadoop import place_of
     from harness.campaign import finished_runs, prepare_folder
+    from ratebed.pipeline import packs_at
 
     if pull:
         prepare_folder(out / "runs")
-        there = RunPacks(place_of(pull))
+        there = packs_at(pull, spark_conf)
         there.fetch(there.state().of_run, out / "runs")
         print(f"{pull}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
     if push:
-        there = RunPacks(place_of(push))
+        there = packs_at(push, spark_conf)
         there.bring(finished_runs(out))
+        there.tidy()
         print(f"{push}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
     return 0
 

@@ -4,7 +4,8 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,11 +20,16 @@ from collectors.store.hadoop import HadoopPath, Place, place_of
 from collectors.store.log import read_log
 from collectors.writer import is_whole
 from core.errors import MachineError
+from tests.collectors.hdfs import Hdfs, hdfs, needs_hdfs
 from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
 SEEDS = range(1, 7)
-HADOOP = pytest.param(True, marks=pytest.mark.slow, id="by Hadoop's client")
+PLACES = [
+    "a folder",
+    pytest.param("Hadoop", marks=pytest.mark.slow),
+    pytest.param("HDFS", marks=[pytest.mark.slow, needs_hdfs()]),
+]
 
 
 @pytest.fixture(scope="module")
@@ -33,10 +39,17 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return sorted(write_small_run(runs, seed, rows=10 * seed) for seed in SEEDS)
 
 
-@pytest.fixture(params=[pytest.param(False, id="in a folder"), HADOOP])
+@pytest.fixture(scope="module")
+def running_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
+    with hdfs(tmp_path_factory.mktemp("hdfs")) as running:
+        yield running
+
+
+@pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    root = tmp_path / "there"
-    return place_of(f"file://{root}") if request.param else root
+    if request.param == "HDFS":
+        return place_of(f"{request.getfixturevalue('running_hdfs').url}/{tmp_path.name}")
+    return place_of(f"{'file://' * (request.param == 'Hadoop')}{tmp_path / 'there'}")
 
 
 @pytest.fixture
@@ -203,6 +216,39 @@ def test_what_a_killed_command_wrote_and_did_not_commit_is_not_there(folders: li
     assert not RunPacks(root).state().of_run
     RunPacks(root).bring(folders)
     assert sorted(RunPacks(root).state().of_run) == ids(folders)
+
+
+def test_packs_that_no_commit_names_go_when_they_are_a_day_old(folders: list[Path], tmp_path: Path) -> None:
+    RunPacks(tmp_path).bring(folders)
+    (named,) = pack_files(tmp_path)
+    old, young = (tmp_path / packs.PACKS / f"{letter * 64}-00000000.zip" for letter in "01")
+    for path in (old, young):
+        path.write_bytes(b"PK half of it")
+    for path in (old, named):
+        os.utime(path, (time.time() - packs.UNNAMED_S - 60,) * 2)
+    RunPacks(tmp_path).tidy()
+    assert named.exists() and young.exists() and not old.exists()
+
+
+@needs_hdfs()
+@pytest.mark.slow
+def test_of_hdfs_no_more_is_asked_than_to_create_files(folders: list[Path], running_hdfs: Hdfs, tmp_path: Path) -> None:
+    place = place_of(f"{running_hdfs.url}/{tmp_path.name}")
+    before, told = running_hdfs.counted(), list[str]()
+    RunPacks(place).bring(folders)
+    (part,) = RunPacks(place).state().parts.values()
+    pack = place / part.files[0].path
+    data = bytearray(pack.read_bytes())
+    data[200] ^= 1
+    pack.unlink()
+    with pack.open("xb") as file:
+        file.write(data)
+    RunPacks(place, told.append).fetch(ids(folders), tmp_path / "runs")
+    assert len(told) == 1 and f"{len(folders) - 1} of its {len(folders)} runs are whole" in told[0]
+    RunPacks(place).bring(folders)
+    assert sorted(RunPacks(place).state().of_run) == ids(folders)
+    done = {name: count - before[name] for name, count in running_hdfs.counted().items()}
+    assert done["FilesCreated"] > 5 and done["FilesRenamed"] == done["FilesAppended"] == 0
 
 
 @pytest.mark.slow

@@ -81,15 +81,16 @@ def _command(process: psutil.Process) -> list[str]:
 
 
 @contextmanager
-def cluster(folder: Path) -> Iterator[Cluster]:
-    """A master and two workers, on ports that are free."""
+def cluster(folder: Path, hidden: Path | None = None) -> Iterator[Cluster]:
+    """A master and two workers, on ports that are free; in place of ``hidden`` workers see a folder of their own."""
+    apart = APART if hidden is None else [*APART, "sh", "-c", f'mount -t tmpfs none {hidden} && exec "$@"', "sh"]
     made = Cluster(folder)
     with ExitStack() as stack:
         log = stack.enter_context(_daemon(made, [], "master", ["Master", "--webui-port", "0"]))
         made.master = _said(log, r"Starting Spark master at (spark://\S+)")
         for name in ("worker-1", "worker-2"):
             words = ["Worker", "--cores", "1", "--memory", "768m", "--work-dir", str(folder / name), made.master]
-            log = stack.enter_context(_daemon(made, APART, name, [*words, "--webui-port", "0"]))
+            log = stack.enter_context(_daemon(made, apart, name, [*words, "--webui-port", "0"]))
             _said(log, "Successfully registered with master")
         yield made
 

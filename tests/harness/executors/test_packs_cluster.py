@@ -1,0 +1,70 @@
+"""A campaign on workers that share no folder with whoever gave the command: runs come home from HDFS, in packs."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from harness.campaign import finished_runs
+from harness.executors.local import LocalExecutor
+from ratebed.options import SEED, make_request
+from ratebed.pipeline import make_plan
+from tests.collectors.hdfs import Hdfs, hdfs, needs_hdfs
+from tests.harness.common import parquet_hashes
+from tests.harness.executors.cluster import WAIT_S, Cluster, cluster, ratebed, why_not
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.long,
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+    needs_hdfs(),
+]
+FIGURE = "srtm-fig5"
+
+
+class Place(NamedTuple):
+    """A cluster, an HDFS, and a folder of which the cluster's workers see nothing."""
+
+    cluster: Cluster
+    hdfs: Hdfs
+    own: Path
+
+    def run(self, name: str) -> tuple[int, str, Path]:
+        """Exit code, words and run folder of the campaign."""
+        words = [*self.cluster.words, "--packs", f"{self.hdfs.url}/ratebed"]
+        command = ratebed(self.own / name, "run", FIGURE, "--scale", "tiny", *words)
+        said, _ = command.communicate(timeout=2 * WAIT_S)
+        return command.returncode, said, self.own / name
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    own = tmp_path_factory.mktemp("own")
+    with hdfs(tmp_path_factory.mktemp("hdfs")) as system, cluster(tmp_path_factory.mktemp("cluster"), own) as made:
+        yield Place(made, system, own)
+
+
+def test_runs_come_home_as_the_same_bytes_and_are_not_made_twice(place: Place) -> None:
+    code, said, out = place.run("first")
+    assert code == 0, said
+    plan = make_plan(make_request([FIGURE], False, "tiny", SEED, 2, place.own / "here", []))
+    assert not plan.campaign.run(LocalExecutor(2), lambda finished: None)
+    here = parquet_hashes(plan.campaign.runs)
+    assert parquet_hashes(out / "runs") == here
+    assert {Path(name).parts[0] for name in here} == set(plan.campaign.wanted)
+
+    before = place.hdfs.counted()
+    assert before["FilesRenamed"] == before["FilesAppended"] == 0
+    code, said, again = place.run("second")
+    assert code == 0, said
+    assert parquet_hashes(again / "runs") == here
+    assert place.hdfs.counted()["FilesCreated"] == before["FilesCreated"], "a run was made twice"
+    assert not [name for name in place.cluster.folder.glob("worker-*/app-*/*/runs/*")]
+
+
+def test_where_packs_cannot_be_reached_the_command_ends_with_one_line(place: Place) -> None:
+    place.hdfs.stop()
+    code, said, out = place.run("third")
+    assert code == 1 and "hdfs://" in said.splitlines()[-1] and "repeat the command" in said, said
+    assert "Traceback" not in said and not finished_runs(out)

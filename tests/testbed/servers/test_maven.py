@@ -1,0 +1,44 @@
+"""What Maven fetches is what is pinned, or one line."""
+
+import hashlib
+from pathlib import Path
+
+import pytest
+
+from core.errors import MachineError
+from testbed.servers import maven
+from testbed.servers.maven import Artifact
+
+CONTENT = b"a jar\n"
+PINNED = Artifact("org.nobody:thing:1.2", len(CONTENT), hashlib.sha512(CONTENT).hexdigest())
+
+
+def fetched(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, artifact: Artifact = PINNED) -> Path:
+    """What comes of a Maven that does no more than this; it is told last which folder the file goes to."""
+    program, target = folder / "mvn", folder / "target"
+    program.write_text(f'#!/bin/sh\nfor to in "$@"; do :; done; to=${{to#*=}}\n{script}\n')
+    program.chmod(0o755)
+    target.mkdir(exist_ok=True)
+    monkeypatch.setattr(maven, "tool", lambda name: str(program))
+    return artifact.fetched(target)
+
+
+def test_the_file_that_is_pinned_is_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = fetched(tmp_path, monkeypatch, "echo 'a jar' >$to/thing-1.2.jar")
+    assert file.read_bytes() == CONTENT
+
+
+@pytest.mark.parametrize("script", ["", "echo 'a jug' >$to/thing-1.2.jar", "echo 'a jar, and more' >$to/thing-1.2.jar"])
+def test_other_bytes_than_those_that_are_pinned_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str
+) -> None:
+    with pytest.raises(MachineError, match=r"another file than the 6 bytes of thing 1\.2"):
+        fetched(tmp_path, monkeypatch, script)
+
+
+def test_what_is_missing_is_said_with_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(MachineError, match=r"mvn failed: \[ERROR\] Unknown host; the first time needs access"):
+        fetched(tmp_path, monkeypatch, "echo '[ERROR] Unknown host'; exit 1")
+    monkeypatch.setattr(maven, "tool", lambda name: None)
+    with pytest.raises(MachineError, match=r"no Maven: org\.nobody:thing:1\.2 .*apt-get install .*maven"):
+        PINNED.fetched(tmp_path)
