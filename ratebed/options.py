@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -21,6 +21,10 @@ from paper_figs.catalogue import joined_claims, load_claims, own_claims
 from paper_figs.figure import Figure
 from paper_figs.outside import placed
 from testbed import load_testbed
+
+if TYPE_CHECKING:
+    from collectors.store.hadoop import Place
+    from collectors.store.keeping import Store
 
 LOCAL, SPARK = EXECUTORS = ("local", "spark")  # where runs are executed
 Keys = Annotated[
@@ -105,6 +109,14 @@ class RunRequest:
     def master(self) -> str:
         """The Spark cluster."""
         return self.spark_master or THIS_MACHINE
+
+    @property
+    def store(self) -> "Store":
+        """The table store of its runs, beside them, or beside the packs, where the workers' queries can read it."""
+        from collectors.store.keeping import Store
+
+        root = hadoop_place(f"{self.packs}/store", self.spark_conf) if self.packs else self.out / "store"
+        return Store(root, self.out / "runs")
 
     def command(self, key: str) -> str:
         """The command that makes the figure ``key`` again."""
@@ -210,6 +222,14 @@ def spark_settings(texts: Sequence[str]) -> dict[str, str]:
         if settings.setdefault(key, value) != value:
             raise SpecError(f"--spark-conf {key}: {settings[key]} and {value}", "give one of them")
     return settings
+
+
+def hadoop_place(url: str, spark_conf: Mapping[str, str]) -> "Place":
+    """A folder, or a URL with Hadoop's settings as Spark is given them (``spark.hadoop.fs.s3a.endpoint``)."""
+    from collectors.store.hadoop import place_of
+
+    prefix = "spark.hadoop."
+    return place_of(url, {key.removeprefix(prefix): text for key, text in spark_conf.items() if key.startswith(prefix)})
 
 
 def choose_docker_daemon(choice: str) -> None:

@@ -12,7 +12,7 @@ name ``<figure>@<testbed>`` or ``<figure>@<testbed>-small``, and so does one und
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,7 +31,7 @@ from harness.experiment import RunSpec
 from harness.run import check_all
 from harness.verifying import verifying_ahead
 from ratebed.altered import altered, check_held
-from ratebed.options import SPARK, RunRequest
+from ratebed.options import SPARK, RunRequest, hadoop_place
 from ratebed.progress import RunProgress
 from ratebed.settings import VIRTUAL, FigureSetting, other_readings, setting_of
 from systems.loader import load_system
@@ -41,8 +41,6 @@ from testbed.servers.found import servers_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from collectors.packs import RunPacks
 
     Tables = dict[str, pd.DataFrame]
 
@@ -202,20 +200,11 @@ def run(plan: CampaignPlan, request: RunRequest, notify: Callable[[Finished], No
 
 def _spark_executor(request: RunRequest, say: Callable[[str], None]) -> Executor:
     from analysis.spark import session
+    from collectors.packs import RunPacks
     from harness.executors.spark import SparkExecutor
 
-    packs = packs_at(request.packs, request.spark_conf, say) if request.packs else None
+    packs = RunPacks(hadoop_place(request.packs, request.spark_conf), say) if request.packs else None
     return SparkExecutor(lambda: session(request.master, request.spark_conf).sparkContext, say, packs)
-
-
-def packs_at(url: str, spark_conf: Mapping[str, str], say: Callable[[str], None] = print) -> "RunPacks":
-    """The packs there, with Hadoop's settings as Spark is given them (``spark.hadoop.fs.s3a.endpoint``)."""
-    from collectors.packs import RunPacks
-    from collectors.store.hadoop import place_of
-
-    prefix = "spark.hadoop."
-    settings = {key.removeprefix(prefix): value for key, value in spark_conf.items() if key.startswith(prefix)}
-    return RunPacks(place_of(url, settings), say)
 
 
 def check_results(out: Path) -> None:

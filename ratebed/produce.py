@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from collectors.integrity import verified
-from collectors.store.keeping import Store
 from core.records import Json, Row
 from harness.executors.api import Finished
 from harness.experiment import RunSpec
@@ -149,7 +148,7 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:
     from analysis.spark import java_answers, session
     from analysis.tables import collect, load
 
-    with Store.of(request.out).in_use() as store, java_answers():
+    with request.store.in_use() as store, java_answers():
         spark = session(request.master, request.spark_conf)
         try:
             data = load(spark, [request.out / "runs" / i for i in run_ids], store)

@@ -74,7 +74,7 @@ class Studio:
 
     def __enter__(self) -> "Studio":
         if any(self._awaited.values()) or any(self.plan.run_ids[key] for key in self._awaited):
-            self._store = self._using.enter_context(Store.of(self.request.out).in_use())
+            self._store = self._using.enter_context(self.request.store.in_use())
         for key, reason in self.plan.skipped.items():
             folder = self.request.out / "tables" / self.plan.settings[key].name(key)
             if not (folder / SECTION).is_file() or not section_of(folder)["run_ids"]:  # drawn before, it stays

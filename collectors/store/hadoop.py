@@ -215,10 +215,10 @@ def _gateway() -> "JavaGateway":
 @cache
 def _started(pid: int) -> "JavaGateway":
     """The Java of the process ``pid``, which is this one: a forked one has its own."""
-    import pyspark
     from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
+    from pyspark.find_spark_home import _find_spark_home
 
-    jars = Path(pyspark.__file__).parent / "jars"
+    jars = Path(_find_spark_home()) / "jars"  # on a worker Python has PySpark from an archive, without them
     configured = os.environ.get("HADOOP_CONF_DIR", "")
     port, token = launch_gateway(
         jarpath=str(next(jars.glob("py4j-*.jar"))), classpath=os.pathsep.join(filter(None, [configured, f"{jars}/*"])),

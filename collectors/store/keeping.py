@@ -100,7 +100,8 @@ class Store:
         return self._state
 
     def _unwritable(self, error: OSError) -> MachineError:
-        fix = "free disk space there; run folders are as they were"
+        what = "free disk space there" if isinstance(self.root, Path) else "see that it can be reached"
+        fix = f"{what}; run folders are as they were"
         return MachineError(f"cannot write {self.root}: {error.strerror or error}", fix)
 
     def _lacking(self, state: StoreState, wanted: Mapping[str, Path]) -> tuple[set[str], dict[str, Path]]:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from analysis.advice import Candidate, Ranking, Turn, rank, turn
 from analysis.verdicts import Interval, t_interval
-from collectors.store.keeping import Store
 from core.errors import MachineError, SpecError
 from harness.code_version import id_of
 from harness.experiment import RunSpec, repeated
@@ -233,7 +232,7 @@ def measured_of(run_ids: Sequence[str], request: RunRequest) -> "pd.DataFrame":
     from paper_figs.beyond.limiters import measured
 
     folders = [request.out / "runs" / run_id for run_id in dict.fromkeys(run_ids)]
-    with Store.of(request.out).in_use() as store, java_answers():
+    with request.store.in_use() as store, java_answers():
         return measured(load(session(request.master, request.spark_conf), folders, store))
 
 

@@ -15,7 +15,6 @@ import msgspec
 
 from analysis.advice import Candidate, Choice, Ranking, Turn, rank, turn
 from analysis.verdicts import t_interval
-from collectors.store.keeping import Store
 from core.errors import SpecError
 from core.records import Json
 from core.units import MILLISECOND_NS, duration_ns, duration_text
@@ -117,7 +116,7 @@ def _measured(specs: list[RunSpec], request: RunRequest) -> "pd.DataFrame":
     from analysis.tables import load
 
     folders = [request.out / "runs" / run_id for run_id in dict.fromkeys(map(id_of, specs))]
-    with Store.of(request.out).in_use() as store, java_answers():
+    with request.store.in_use() as store, java_answers():
         return per_run(load(session(request.master, request.spark_conf), folders, store), {}).set_index("run_id")
 
 

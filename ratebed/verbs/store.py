@@ -77,16 +77,16 @@ def _brought_in(own: "Store", out: Path, anew: bool, spark_master: str) -> None:
 
 def _exchanged(out: Path, push: str, pull: str, spark_conf: Mapping[str, str]) -> int:
     """Fetch runs from where packs are, then bring to where packs are wanted."""
+    from collectors.packs import RunPacks
     from harness.campaign import finished_runs, prepare_folder
-    from ratebed.pipeline import packs_at
 
     if pull:
         prepare_folder(out / "runs")
-        there = packs_at(pull, spark_conf)
+        there = RunPacks(o.hadoop_place(pull, spark_conf))
         there.fetch(there.state().of_run, out / "runs")
         print(f"{pull}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
     if push:
-        there = packs_at(push, spark_conf)
+        there = RunPacks(o.hadoop_place(push, spark_conf))
         there.bring(finished_runs(out))
         there.tidy()
         print(f"{push}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")

@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import pytest
 
+from collectors.packs import RunPacks
+from collectors.store.hadoop import place_of
 from harness.campaign import finished_runs
 from harness.executors.local import LocalExecutor
 from ratebed.options import SEED, make_request
@@ -54,13 +56,16 @@ def test_runs_come_home_as_the_same_bytes_and_are_not_made_twice(place: Place) -
     assert parquet_hashes(out / "runs") == here
     assert {Path(name).parts[0] for name in here} == set(plan.campaign.wanted)
 
-    before = place.hdfs.counted()
-    assert before["FilesRenamed"] == before["FilesAppended"] == 0
+    packs = RunPacks(place_of(f"{place.hdfs.url}/ratebed"))
+    before = packs.state()
+    assert before.of_run.keys() == set(plan.campaign.wanted)
+    counted = place.hdfs.counted()
+    assert counted["FilesRenamed"] == counted["FilesAppended"] == 0
     code, said, again = place.run("second")
     assert code == 0, said
     assert parquet_hashes(again / "runs") == here
-    assert place.hdfs.counted()["FilesCreated"] == before["FilesCreated"], "a run was made twice"
-    assert not [name for name in place.cluster.folder.glob("worker-*/app-*/*/runs/*")]
+    assert packs.state().number == before.number, "a run was made twice"
+    assert not list(place.cluster.folder.glob("worker-*/app-*/*/runs/*")), "it was brought, and stays nowhere else"
 
 
 def test_where_packs_cannot_be_reached_the_command_ends_with_one_line(place: Place) -> None:
