@@ -42,8 +42,7 @@ def writer(spark: "SparkSession", run_count: int) -> tuple[Write, int]:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have what it imports, not this module
 
     def write(root: Place, groups: Mapping[str, Sequence[Path]]) -> list[StoredPart]:
-        if not isinstance(root, Path):  # the run folders are here, and workers see none of them
-            return write_here(root, groups)
+        assert isinstance(root, Path), "workers write what is mounted there"
         context = spark.sparkContext
         if not is_local:
             context.addPyFile(str(_archive()))
