@@ -34,7 +34,7 @@ SMOKE_POINT = --system centralised --workload requests --topology full-mesh --se
 	--set study.duration=3s --set study.drain=2s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup live figures readings reference reference-live reference-deployed smoke test test-long test-vm fuzz lint format bench lock clean distclean
+.PHONY: help setup live figures readings reference reference-live reference-deployed smoke test test-long test-mutations test-fuzz test-vm fuzz lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -78,8 +78,14 @@ test-long: setup ## the tests that take minutes: every figure at tiny scale, who
 	@$(bin)/python -m pytest -m "long and not live" --numprocesses 2 --dist loadscope
 	@$(bin)/python -m pytest -m "long and live" || $(alone)
 	@$(bin)/ratebed soak --first 1 --count 2000
+	@$(MAKE) --no-print-directory --jobs=2 test-mutations test-fuzz
+
+# Neither keeps more than one core busy.
+test-mutations:
 	@$(bin)/python -m tests.mutations
-	@# In CI the same inputs every time, as hypothesis has it there; `make fuzz` tries new ones.
+
+# In CI the same inputs every time, as hypothesis has it there; `make fuzz` tries new ones.
+test-fuzz:
 	@$(bin)/python -m tests.fuzz --seconds 300 $(if $(CI),--seed 1) --ledger "$(OUT)/fuzz.json"
 
 fuzz: setup ## parsers and brokerd for SECONDS=3600 of processor time; adds to results/fuzz.json

@@ -256,14 +256,18 @@ class Verdict:
         return self.intact in UPHELD
 
 
-def verdicts(play: Play, folder: Path, processes: int = 1) -> list[Verdict]:
-    """A row a claim and broken system."""
+def verdicts(play: Play, folder: Path, processes: int = 1, in_vain: bool = True) -> list[Verdict]:
+    """A row a claim and broken system; not of claims that do not hold where all is intact, unless ``in_vain``."""
     intact = tables_of(play, None, folder / "intact", processes)
+    before = {claim: judge(claim_called(claim), intact).judgement for claim in play.breaks}
     rows = []
     for number, broken in enumerate(play.broken):
-        taken = [claim_called(claim) for claim, names in play.breaks.items() if broken.name in names]
+        taken = [
+            claim
+            for claim, names in play.breaks.items()
+            if broken.name in names and (in_vain or before[claim] in UPHELD)
+        ]
         tables = tables_of(play, broken, folder / str(number), processes) if taken else {}
         for claim in taken:
-            before, after = (judge(claim, made).judgement for made in (intact, tables))
-            rows.append(Verdict(claim.id, broken.name, before, after))
+            rows.append(Verdict(claim, broken.name, before[claim], judge(claim_called(claim), tables).judgement))
     return rows

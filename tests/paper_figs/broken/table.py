@@ -116,7 +116,7 @@ NEVER_URGENT = frozen({"system.frequency": True}, {"system.frequency": False}, "
 NEVER_LINF = frozen({"system.linf": True}, {"system.linf": False}, "L never chooses")
 CRDT_PLAYS = (
     Play(("crdt-fig5.1",), (identical(COUNTER, CENTRAL),),
-         {"T1": ("identical: crdt-counter is centralised",)}, tier="long"),
+         {"T1": ("identical: crdt-counter is centralised",)}),
     Play(("crdt-fig5.2",), (frozen(COUNTER, {"system.capacity": 600}, "the counter has another limit"),),
          {"T2": ("frozen: the counter has another limit",)}),
     Play(("crdt-fig5.3",), (NEVER_URGENT, NEVER_LINF), {"T3": (NEVER_URGENT.name,), "T4": (NEVER_LINF.name,)}),
@@ -192,7 +192,7 @@ DST_PLAYS = (
          (ONE_GRAPH, reversed_({"system.graph": "dst-2"}, {"system.graph": "dst-1"}, "the graphs"),
           set_to("topology.delay", "0ms", "100ms", "200ms"), graphs_alike("iterated")),
          {"S6": ("identical: graph #2 is graph #1 (iterated)",), "S13": (ONE_GRAPH.name, "reversed: the graphs"),
-          "S19": ("frozen: delay is always 0ms",)}, tier="long"),
+          "S19": ("frozen: delay is always 0ms",)}),
     *(Play((f"dst-{table}",), (graphs_alike(table.replace("-", "_")),),
            {claim: (f"identical: graph #2 is graph #1 ({table})",) for claim in claims}, tier="fast")
       for table, claims in (("table3", ("S4",)), ("table4", ("S5",)))),

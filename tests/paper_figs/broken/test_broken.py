@@ -76,9 +76,8 @@ def test_under_a_system_of_its_own_name_the_other_does_the_very_same(tmp_path: P
 
 
 def check(play: Play, folder: Path) -> None:
-    rows = verdicts(play, folder, 2 if play.tier == "long" else 1)
-    assert {row.claim for row in rows} == set(play.breaks)
-    standing = [row for row in rows if row.says_something and not row.is_flipped]
+    rows = verdicts(play, folder, 2 if play.tier == "long" else 1, in_vain=False)
+    standing = [row for row in rows if not row.is_flipped]
     assert {(row.claim, row.broken) for row in standing} <= STANDS.keys(), standing
 
 
