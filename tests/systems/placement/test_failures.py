@@ -20,6 +20,7 @@ def placed(
     duration: str = "60s",
     workload: str = "topic-churn",
     load: dict[str, Any] | None = None,
+    topology: dict[str, Any] | None = None,
     **options: Any,
 ) -> Journal:
     """A run over four sites with two candidates for load manager; the clients of a topic are at one site."""
@@ -31,7 +32,7 @@ def placed(
         workload=workload,
         workload_options=load if load is not None else {**mine, **(of_workload if workload == "topic-churn" else {})},
         topology="city-mec",
-        topology_options={"managers": 2},
+        topology_options=topology or {"managers": 2},
         study="placement",
         study_options={"duration": duration, "faults": list(faults)},
     )
