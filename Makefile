@@ -3,6 +3,7 @@
 #   SCALE=tiny|quick|paper  OUT=folder  SEED=number  JOBS=number       of `make figures`
 #   PYTHON=python3.12             the interpreter to build .venv with
 #   SYSTEM_PACKAGES=no            never install Debian packages, even as root
+#   PULSAR=yes                    of `make live` and `make test`: Apache Pulsar too (245 MB to download)
 
 SHELL := bash
 SCALE ?= quick
@@ -109,11 +110,12 @@ lock: setup ## pin the newest packages anew, for all platforms
 	@$(compile) --upgrade --group java --output-file requirements-java.lock
 	@$(compile) --upgrade --group go --output-file requirements-go.lock
 	@$(compile) --upgrade --no-deps --group peers --output-file requirements-peers.lock
+	@$(compile) --upgrade --group pulsar --output-file requirements-pulsar.lock
 	@$(compile) --upgrade --no-deps --group axe --output-file requirements-axe.lock
 
 clean: ## remove results (out/) and caches
 	rm -rf out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
-distclean: clean ## and the environment (.venv, .java, .go, .axe, .peers, .brokerd, .bucket4j, .ratelimit, .erlang)
-	rm -rf .venv .java .java.partial .go .go.partial .axe .peers .brokerd .bucket4j .ratelimit .erlang
+distclean: clean ## and the environment (.venv, .java, .go, .axe, .peers, .brokerd, .bucket4j, .ratelimit, .pulsar, .erlang)
+	rm -rf .venv .java .java.partial .go .go.partial .axe .peers .brokerd .bucket4j .ratelimit .pulsar .erlang

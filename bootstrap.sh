@@ -12,6 +12,7 @@
 #
 #   PYTHON=python3.12      the interpreter (default: python3, or a newer one if that is too old)
 #   SYSTEM_PACKAGES=no     never call apt-get; otherwise root on Debian installs what is missing
+#   PULSAR=yes             live and test: Apache Pulsar and its client too (.pulsar; 245 MB to download)
 #
 # A second call returns at once.  The stamp is written last: an interrupted, moved or outdated environment is made anew.
 set -euo pipefail
@@ -158,6 +159,7 @@ make_live() {
     make_program testbed.brokers.brokerd.build brokerd
     make_program testbed.servers.ratelimit.build ratelimit
     make_bucket4j
+    [ "${PULSAR:-no}" != yes ] || make_pulsar
 }
 
 # The rest of what a machine has that is for nothing but Ratebed: the one of `vagrant up`, an image.
@@ -237,6 +239,17 @@ make_program() {
 make_bucket4j() {
     install_missing javac default-jdk-headless  mvn maven
     make_program testbed.servers.bucket4j.build bucket4j-member # in seven minutes at most
+}
+
+# Apache Pulsar as it is distributed, and its client for Python.
+make_pulsar() {
+    install_missing mvn maven
+    [ -e .pulsar/client/ready ] || say "fetching Apache Pulsar (245 MB to download, once)"
+    make_program testbed.servers.pulsar.build Pulsar
+    [ requirements-pulsar.lock -nt .pulsar/client/ready ] || return 0
+    rm -rf .pulsar/client
+    pip_install --require-hashes --no-deps --target .pulsar/client -r requirements-pulsar.lock && touch .pulsar/client/ready ||
+        say "no client of Pulsar for this Python: what needs it is skipped"
 }
 
 # --- tests: a browser, driven from Python, and axe-core, which looks for what keeps people out of a page ------------

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from zipfile import ZIP_DEFLATED, ZipFile
 
 from collectors.integrity import Damage, check_run
+from collectors.store.hadoop import Place
 from collectors.store.keeping import Write, write_here
 from collectors.store.log import StoredPart
 from collectors.store.parts import FromFolders, write_part
@@ -40,7 +41,8 @@ def writer(spark: "SparkSession", run_count: int) -> tuple[Write, int]:
 
     cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers have what it imports, not this module
 
-    def write(root: Path, groups: Mapping[str, Sequence[Path]]) -> list[StoredPart]:
+    def write(root: Place, groups: Mapping[str, Sequence[Path]]) -> list[StoredPart]:
+        assert isinstance(root, Path), "workers write what is mounted there"
         context = spark.sparkContext
         if not is_local:
             context.addPyFile(str(_archive()))

@@ -26,8 +26,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING
 
-from analysis.java import JAVA_FIX, find_java
 from core.errors import MachineError, SpecError, described, one_line
+from core.java import JAVA_FIX, find_java
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

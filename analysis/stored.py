@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.compaction import writer
-from collectors.store.keeping import Store
+from collectors.store.hadoop import HadoopPath, Place
+from collectors.store.keeping import Store, write_here
 from collectors.store.log import StoredPart
 
 if TYPE_CHECKING:
@@ -22,10 +23,10 @@ LITERALS = 1_000  # run ids at most that a query names
 class Stored(NamedTuple):
     """What a store holds of some runs."""
 
-    root: Path
+    root: Place
     parts: tuple[StoredPart, ...]
 
-    def files(self, table: str, run_ids: Collection[str]) -> tuple[list[Path], bool]:
+    def files(self, table: str, run_ids: Collection[str]) -> tuple[list[Place], bool]:
         """The files with rows of these runs, and whether they have other runs' rows, too."""
         wanted = set(run_ids)
         parts = [part for part in self.parts if not wanted.isdisjoint(part.runs)]
@@ -36,10 +37,13 @@ class Stored(NamedTuple):
 def brought_in(spark: "SparkSession", store: Store, folders: Sequence[Path]) -> Stored:
     """What ``store`` holds of these finished runs, after those that it lacks have come in."""
     there = store.state().of_run
-    write, tasks = writer(spark, sum(folder.name not in there for folder in folders))
+    count = sum(folder.name not in there for folder in folders)
+    # Where the store is on no mounted file system the run folders need not be on one that workers see.
+    write, tasks = (write_here, 1) if isinstance(store.root, HadoopPath) else writer(spark, count)
     state = store.keep(folders, write, tasks)
     names = dict.fromkeys(state.of_run[folder.name] for folder in folders)
-    return Stored(store.root.resolve(), tuple(state.parts[name] for name in names))
+    root = store.root if isinstance(store.root, HadoopPath) else store.root.resolve()
+    return Stored(root, tuple(state.parts[name] for name in names))
 
 
 def of_runs(spark: "SparkSession", frame: "DataFrame", run_ids: Collection[str]) -> "DataFrame":

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from analysis.stored import Stored
+    from collectors.store.hadoop import Place
     from collectors.store.keeping import Store
 
 
@@ -100,18 +101,19 @@ class Data:
         run_ids = [folder.name for folder in self.folders]
         has_others = False
         if self.stored is None:
-            files = [file for folder in self.folders if (file := folder / f"{name}.parquet").is_file()]
+            files: list[Place] = [file for folder in self.folders if (file := folder / f"{name}.parquet").is_file()]
         else:
             files, has_others = self.stored.files(name, run_ids)
         if not files:
             return self.spark.createDataFrame([], schema)
-        frame = self.spark.read.schema(schema).parquet(*(f"file://{_literally(file)}" for file in files))
+        frame = self.spark.read.schema(schema).parquet(*map(_address, files))
         return of_runs(self.spark, frame, run_ids) if has_others else frame
 
 
-def _literally(path: Path) -> str:
-    """The path as a pattern that matches nothing else: a folder may be called "run [2]"."""
-    return re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
+def _address(path: "Place") -> str:
+    """The URL, as a pattern that matches nothing else: a folder may be called "run [2]"."""
+    scheme = "file://" if isinstance(path, Path) else ""
+    return scheme + re.sub(r"([\[\]{}*?\\])", r"\\\1", str(path))
 
 
 def load(spark: "SparkSession", run_folders: Sequence[Path], store: "Store | None" = None) -> Data:

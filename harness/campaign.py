@@ -32,22 +32,26 @@ class Campaign:
     groups: list[list[str]] = field(default_factory=list)  # runs that are wanted together
     _whole: set[str] = field(default_factory=set)  # known to be finished and as they were written
 
-    def add(self, specs: Iterable[RunSpec]) -> list[str]:
-        """Ask for these runs, which are a group; returns their ids."""
-        wanted = [(id_of(spec), spec) for spec in specs]
-        self.wanted.update(wanted)
-        self.groups.append([run_id for run_id, _ in wanted])
-        return self.groups[-1]
+    def add(self, specs: Iterable[RunSpec], tell: Callable[[str], None] = lambda run_id: None) -> list[str]:
+        """Ask for these runs, which are a group; returns their ids, of each of which it tells as soon as it has it."""
+        ids = []
+        for spec in specs:
+            run_id = id_of(spec)
+            tell(run_id)
+            self.wanted[run_id] = spec
+            ids.append(run_id)
+        self.groups.append(ids)
+        return ids
 
     def missing(self) -> dict[str, RunSpec]:
         """The runs that are not there yet, or not as they were written."""
-        self._whole |= {folder.name for folder in self.there() if is_whole(folder)}
+        self._whole |= {folder.name for folder in self._there() if is_whole(folder)}
         return {run_id: spec for run_id, spec in self.wanted.items() if run_id not in self._whole}
 
     def damaged(self) -> dict[str, str]:
         """The runs that are there and not as they were written, and what is wrong with each."""
         reasons = {}
-        for folder in self.there():
+        for folder in self._there():
             try:
                 verified(folder)
             except Damage as damage:
@@ -56,7 +60,7 @@ class Campaign:
                 pass
         return reasons
 
-    def there(self) -> list[Path]:
+    def _there(self) -> list[Path]:
         """The folders of those runs that are there and of which nobody has asked yet whether they are whole."""
         unknown = [run_id for run_id in self.wanted if run_id not in self._whole]
         if not unknown:

@@ -1,32 +1,69 @@
-"""Many finished runs are verified in several processes, before anybody asks for one (``collectors.integrity``)."""
+"""Many finished runs are verified in several processes, while it is worked out which others are wanted."""
 
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from contextlib import contextmanager
 from pathlib import Path
 
-from collectors.integrity import take_over, verified_among
+from collectors.integrity import Key, take_over, verified_among
 from core.errors import MachineError
-from harness.executors.local import live_with_the_parent
+from core.records import Json
+from harness.executors.local import deaf_children, live_with_the_parent, spawning_pool
 
 WORTHWHILE = 2_000  # runs; fewer are verified in the time that processes take to start
 AT_A_TIME = 500
 
 
-def verify_ahead(folders: Sequence[Path], jobs: int) -> None:
-    """Verify them, so that ``verified`` has nothing left to do but for what is damaged; MachineError if a process dies.
+@contextmanager
+def verifying_ahead(runs: Path, jobs: int) -> Iterator[Callable[[str], None]]:
+    """Tell what is yielded the id of each run that is wanted: those that are in the folder ``runs`` are verified.
 
-    Of a few there is nothing to gain: whoever asks for one verifies it.
+    So that ``verified``, after this, has nothing left to do but for what is damaged.  Of a few there is nothing to
+    gain: whoever asks for one verifies it.  MachineError if a process dies.
     """
-    if jobs < 2 or len(folders) < WORTHWHILE:
-        return
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=live_with_the_parent)
+    ahead = _Ahead(runs, jobs)
     try:
-        parts = [folders[start : start + AT_A_TIME] for start in range(0, len(folders), AT_A_TIME)]
-        for part in as_completed([pool.submit(verified_among, part) for part in parts]):
-            take_over(part.result())
+        yield ahead.want
+        ahead.finish()
     except BrokenProcessPool:
         raise MachineError("a process that verified runs was killed", "free memory or lower --jobs") from None
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        if ahead.pool:
+            ahead.pool.shutdown(wait=False, cancel_futures=True)
+
+
+class _Ahead:
+    def __init__(self, runs: Path, jobs: int):
+        self.runs, self.jobs = runs, jobs
+        self.pool: ProcessPoolExecutor | None = None  # of many
+        self._waiting: list[Path] = []
+        self._parts: list[Future[dict[Key, Json]]] = []
+        try:
+            self._there = set(os.listdir(runs)) if jobs > 1 else set()
+        except OSError:
+            self._there = set()
+
+    def want(self, run_id: str) -> None:
+        if run_id in self._there:
+            self._there.remove(run_id)  # another figure may want it, too
+            self._waiting.append(self.runs / run_id)
+            if len(self._waiting) >= (AT_A_TIME if self.pool else WORTHWHILE):
+                self._begin()
+
+    def _begin(self) -> None:
+        """Have what waits verified."""
+        if self.pool is None:
+            self.pool = spawning_pool(self.jobs, live_with_the_parent)
+        with deaf_children():
+            for start in range(0, len(self._waiting), AT_A_TIME):
+                part = self._waiting[start : start + AT_A_TIME]
+                self._parts.append(self.pool.submit(verified_among, part))
+        self._waiting.clear()
+
+    def finish(self) -> None:
+        if self.pool:
+            self._begin()
+        for part in as_completed(self._parts):
+            take_over(part.result())

@@ -32,6 +32,7 @@ FIGURES = {
     "srtm-gc": "paper_figs.srtm.gc:FIGURE",
     "srtm-wan": "paper_figs.srtm.wan:FIGURE",
     "srtm-sweep": "paper_figs.srtm.sweep:FIGURE",
+    "srtm-starts": "paper_figs.srtm.starts:FIGURE",
     "crdt-fig4.1": "paper_figs.crdt.sliding_log:FIG4_1",
     "crdt-fig4.2": "paper_figs.crdt.sliding_log:FIG4_2",
     "crdt-fig4.6": "paper_figs.crdt.data_set_a:FIG4_6",
@@ -78,6 +79,8 @@ FIGURES = {
     "epulsar-fig7": "paper_figs.epulsar.fig7:FIGURE",
     "epulsar-fig8": "paper_figs.epulsar.fig8:FIGURE",
     "epulsar-fig9": "paper_figs.epulsar.fig9:FIGURE",
+    "drl-frontier": "paper_figs.drl.frontier:FIGURE",
+    "drl-keys": "paper_figs.drl.keys:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "placement-bound": "paper_figs.beyond.placement_bound:FIGURE",
@@ -102,6 +105,7 @@ FIGURES = {
 # The sources, by the first word of their figures' keys, and the first letter of their claims' ids.
 PAPERS = {
     "srtm": "Distributed rate limiting and load distribution (SRTM)",
+    "drl": "Beyond the sources: one token bucket over many brokers",
     "crdt": "Rate limiting with CRDTs (Henriksson and Bennhage)",
     "dst": "Distributed system throttlers (DST)",
     "epulsar": "Topics placed near their clients (ePulsar)",
@@ -114,7 +118,11 @@ PAPERS = {
     "fidelity": "Testbeds: how far the emulated one can be trusted",
 }
 OWN = "Of your own"  # what is of no paper, or from outside the tree
-CLAIM_LETTERS = {"R": "srtm", "M": "srtm", "T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters", "D": "deployed"}
+CLAIM_LETTERS = {
+    **dict.fromkeys("RM", "srtm"),
+    **dict.fromkeys("FK", "drl"),
+    **{"T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters", "D": "deployed"},
+}
 
 
 def paper_of(key: str) -> str:

@@ -28,7 +28,7 @@ def results_at(commit: str, out: Path, words: Sequence[str]) -> Path:
 
     What is there already is not repeated.  SpecError where that code does not take these words, or fails.
     """
-    from analysis.java import find_java
+    from core.java import find_java
 
     folder = (out / FOLDER / commit[:12]).resolve()
     folder.mkdir(parents=True, exist_ok=True)

@@ -29,7 +29,7 @@ from harness.executors.api import Executor, Finished
 from harness.executors.local import LocalExecutor
 from harness.experiment import RunSpec
 from harness.run import check_all
-from harness.verifying import verify_ahead
+from harness.verifying import verifying_ahead
 from ratebed.altered import altered, check_held
 from ratebed.options import SPARK, RunRequest
 from ratebed.progress import RunProgress
@@ -69,30 +69,32 @@ def make_plan(request: RunRequest) -> CampaignPlan:
     held: set[str] = set()
     if request.extra_system:
         load_system(request.extra_system)
-    for key in request.keys:
-        experiment = request.figures[key].experiment
-        if request.repetitions:
-            experiment = replace(experiment, repetitions={request.scale.name: request.repetitions})
-        options = request.figure_options[key]
-        points, altering = altered(key, experiment.runs(request.scale, options, request.seed), request.settings)
-        held |= altering.keys()
-        readings = other_readings(experiment.options, options)
-        place = setting_of({spec.testbed for spec in points}, request.testbed, request.scale.name)
-        settings[key] = replace(place, readings=readings, settings=altering)
-        specs = [adapted(spec, request, len(settings[key].own) > 1) for spec in points]
-        if request.extra_system and not experiment.open_to_systems:
-            raise SpecError(f"{key} takes no further system", "run it with a figure that compares systems, or ad hoc")
-        specs += joined(specs, request.extra_system)
-        specs, lacking[key] = with_servers(specs, campaign.runs)
-        if not specs and lacking[key]:
-            skipped[key] = f"this machine lacks {'; '.join(lacking[key])}"
-        elif not specs and not experiment.analytic:
-            skipped[key] = experiment.skip_reason(options) if experiment.skip_reason else "its grid is empty"
-        if request.every and not request.testbed and settings[key].own - {VIRTUAL}:
-            skipped[key], specs = f"it runs on {settings[key].testbed}: ask for it, ratebed run {key}", []
-        run_ids[key] = campaign.add(specs)
+    with verifying_ahead(campaign.runs, request.jobs) as want:
+        for key in request.keys:
+            experiment = request.figures[key].experiment
+            if request.repetitions:
+                experiment = replace(experiment, repetitions={request.scale.name: request.repetitions})
+            options = request.figure_options[key]
+            points, altering = altered(key, experiment.runs(request.scale, options, request.seed), request.settings)
+            held |= altering.keys()
+            readings = other_readings(experiment.options, options)
+            place = setting_of({spec.testbed for spec in points}, request.testbed, request.scale.name)
+            settings[key] = replace(place, readings=readings, settings=altering)
+            specs = [adapted(spec, request, len(settings[key].own) > 1) for spec in points]
+            if request.extra_system and not experiment.open_to_systems:
+                raise SpecError(
+                    f"{key} takes no further system", "run it with a figure that compares systems, or ad hoc"
+                )
+            specs += joined(specs, request.extra_system)
+            specs, lacking[key] = with_servers(specs, campaign.runs)
+            if not specs and lacking[key]:
+                skipped[key] = f"this machine lacks {'; '.join(lacking[key])}"
+            elif not specs and not experiment.analytic:
+                skipped[key] = experiment.skip_reason(options) if experiment.skip_reason else "its grid is empty"
+            if request.every and not request.testbed and settings[key].own - {VIRTUAL}:
+                skipped[key], specs = f"it runs on {settings[key].testbed}: ask for it, ratebed run {key}", []
+            run_ids[key] = campaign.add(specs, want)
     check_held(request.settings, held, list(campaign.wanted.values()))
-    verify_ahead(campaign.there(), request.jobs)
     check_all(campaign.missing().values())  # what is there could be run
     return CampaignPlan(campaign, run_ids, skipped, settings, lacking)
 
@@ -100,8 +102,8 @@ def make_plan(request: RunRequest) -> CampaignPlan:
 def plan_of(specs: Iterable[RunSpec], request: RunRequest) -> CampaignPlan:
     """The runs of points that are no figure's, under the name "points"."""
     campaign = Campaign(request.out / "runs")
-    ids = campaign.add(adapted(spec, request) for spec in specs)
-    verify_ahead(campaign.there(), request.jobs)
+    with verifying_ahead(campaign.runs, request.jobs) as want:
+        ids = campaign.add((adapted(spec, request) for spec in specs), want)
     check_all(campaign.missing().values())
     return CampaignPlan(campaign, {"points": ids}, {})
 

@@ -22,7 +22,7 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     0, or 1 where a run failed, or a figure could not be drawn, or was drawn from invalid runs alone; a contradicted
     claim is a result.
     """
-    from analysis.java import find_java
+    from core.java import find_java
 
     find_java()  # before hours of runs, not after
     interrupts.writes_to(request.out)
@@ -69,7 +69,7 @@ def produce_readings(requests: Sequence[RunRequest]) -> int:
 
     1 where a run failed or a figure's tables could not be made.
     """
-    from analysis.java import find_java
+    from core.java import find_java
 
     find_java()
     failed = False
@@ -115,7 +115,7 @@ class Points(NamedTuple):
 
 def made_points(specs: Sequence[RunSpec], request: RunRequest) -> Points:
     """Run ad-hoc points and matrices, and compute their numbers."""
-    from analysis.java import find_java
+    from core.java import find_java
 
     find_java()
     interrupts.writes_to(request.out)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
 STUDIES = {
     "distribution": "studies.distribution.study:STUDY",
+    "sharing": "studies.sharing.study:STUDY",
     "control": "studies.control.study:STUDY",
     "limiting": "studies.limiting.study:STUDY",
     "erlang": "studies.erlang.study:STUDY",

@@ -1,6 +1,8 @@
 """What all tests share: the fast ones run first; in CI, Hypothesis draws the same examples every time."""
 
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,3 +30,18 @@ def spark() -> Any:
     from analysis.spark import session
 
     return session()
+
+
+@pytest.fixture
+def java_home(tmp_path: Path) -> Callable[..., Path]:
+    """Makes a Java home, whose program says that it is of this version, and does ``body``."""
+
+    def build(name: str, version: str | int, body: str = "") -> Path:
+        java = tmp_path / name / "bin" / "java"
+        java.parent.mkdir(parents=True)
+        said = f'echo "    java.specification.version = {version}" >&2'
+        java.write_text(f"#!/bin/sh\ncase $1 in -XshowSettings*) {said};; *) {body or 'exit 0'};; esac\n")
+        java.chmod(0o755)
+        return tmp_path / name
+
+    return build

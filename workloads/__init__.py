@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 WORKLOADS = {
     "poisson": "workloads.poisson:WORKLOAD",
     "periodic": "workloads.periodic:WORKLOAD",
+    "keyed": "workloads.keyed:WORKLOAD",
     "shifting": "workloads.shifting:WORKLOAD",
     "trace": "workloads.trace:WORKLOAD",
     "requests": "workloads.requests:WORKLOAD",

@@ -8,11 +8,12 @@ command lasts longer, and nobody here can see whether theirs has ended.
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
+from pathlib import PurePosixPath
 from uuid import uuid4
 
 from collectors.partials import PARTIAL, own_mark, remove_partials
 from collectors.schema import TABLES
+from collectors.store.hadoop import HadoopPath, Place
 from collectors.store.log import read_log
 
 CLAIMS = "claims"
@@ -21,25 +22,25 @@ _READS, _WRITES = "reads-", "writes-"
 
 
 @contextmanager
-def writing(root: Path, part: str) -> Iterator[None]:
+def writing(root: Place, part: str) -> Iterator[None]:
     """The files of this part are no garbage while inside."""
     with _claimed(root, _WRITES + part):
         yield
 
 
 @contextmanager
-def reading(root: Path) -> Iterator[None]:
+def reading(root: Place) -> Iterator[None]:
     """What the log names while inside stays, even if others have merged it meanwhile."""
     with _claimed(root, _READS + uuid4().hex):
         yield
 
 
-def files_there(root: Path) -> list[str]:
+def files_there(root: Place) -> list[str]:
     """The paths below ``root`` of all files of tables, garbage too."""
-    return sorted(path.relative_to(root).as_posix() for name in TABLES for path in (root / name).glob("*.parquet"))
+    return sorted(f"{name}/{path.name}" for name in TABLES for path in (root / name).glob("*.parquet"))
 
 
-def remove_garbage(root: Path) -> int:
+def remove_garbage(root: Place) -> int:
     """Remove the files that neither the log names nor anybody needs; returns how many.
 
     The order makes it safe: what is written meanwhile is not listed, or claimed, or in the log; who begins to read
@@ -64,11 +65,11 @@ def remove_garbage(root: Path) -> int:
 
 def part_of(path: str) -> str:
     """The name of the part that a file belongs to."""
-    return Path(path).stem.rpartition("-")[0]
+    return PurePosixPath(path).stem.rpartition("-")[0]
 
 
 @contextmanager
-def _claimed(root: Path, what: str) -> Iterator[None]:
+def _claimed(root: Place, what: str) -> Iterator[None]:
     claim = root / CLAIMS / (what + own_mark())
     claim.mkdir(parents=True)
     try:
@@ -78,13 +79,14 @@ def _claimed(root: Path, what: str) -> Iterator[None]:
             claim.rmdir()
 
 
-def _writers(root: Path) -> set[str]:
+def _writers(root: Place) -> set[str]:
     return {name.removeprefix(_WRITES).partition(PARTIAL)[0] for name in _living(root, _WRITES)}
 
 
-def _living(root: Path, kind: str) -> list[str]:
+def _living(root: Place, kind: str) -> list[str]:
     """The claims of this kind of processes that live, or may."""
-    remove_partials(root / CLAIMS)
+    if not isinstance(root, HadoopPath):
+        remove_partials(root / CLAIMS)
     now, names = time.time(), []
     for claim in (root / CLAIMS).glob(f"{kind}*"):
         with suppress(OSError):

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from collectors.integrity import FILES, verified
 from collectors.store import claims
+from collectors.store.hadoop import Place
 from collectors.store.log import EMPTY, StoredPart, StoreState, append, read_log
 from collectors.store.parts import FILE_BYTES, FromFolders, FromPart, Source, damage_of, entry_of, write_part
 from collectors.writer import is_whole
@@ -24,10 +25,10 @@ PART_RUNS = 20_000  # at most: who takes one run out of a part writes the others
 TIER_BITS, TIER_PARTS = 3, 32  # parts of a size, up to a factor of 2^TIER_BITS, are merged when there are more
 
 # Write the parts, each with its name and folders; a caller may have it done elsewhere.
-Write = Callable[[Path, Mapping[str, Sequence[Path]]], list[StoredPart]]
+Write = Callable[[Place, Mapping[str, Sequence[Path]]], list[StoredPart]]
 
 
-def write_here(root: Path, groups: Mapping[str, Sequence[Path]]) -> list[StoredPart]:
+def write_here(root: Place, groups: Mapping[str, Sequence[Path]]) -> list[StoredPart]:
     """Write parts from run folders, one after the other, in this process."""
     return [write_part(root, name, [FromFolders(folders)]) for name, folders in groups.items()]
 
@@ -36,7 +37,7 @@ def write_here(root: Path, groups: Mapping[str, Sequence[Path]]) -> list[StoredP
 class Store:
     """The store in the folder ``root``, of the runs in ``runs``."""
 
-    root: Path
+    root: Place
     runs: Path
     tell: Callable[[str], None] = print
     _state: StoreState = field(default=EMPTY, repr=False)

@@ -13,15 +13,14 @@ reads begins with the last of them.  What they make superfluous goes when it is 
 """
 
 import json
-import os
 import re
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import NamedTuple
 
+from collectors.store.hadoop import Place, make_durable
 from core.digests import is_sealed, sealed
 from core.records import Json
 
@@ -126,7 +125,7 @@ class StoreState:
 EMPTY = StoreState()
 
 
-def read_log(root: Path, since: StoreState = EMPTY) -> StoreState:
+def read_log(root: Place, since: StoreState = EMPTY) -> StoreState:
     """What the store in the folder ``root`` holds now; ``since``: what it held before, of which no more is read."""
     commits, checkpoints = _numbers(root)
     state = EMPTY if since.torn else since  # a torn one may be whole by now, and change what later ones do
@@ -148,7 +147,7 @@ def read_log(root: Path, since: StoreState = EMPTY) -> StoreState:
 
 
 def append(
-    root: Path, state: StoreState, dropped: Collection[str], parts: Collection[StoredPart]
+    root: Place, state: StoreState, dropped: Collection[str], parts: Collection[StoredPart]
 ) -> tuple[StoreState, bool]:
     """Try to be the next commit after ``state``: what the store holds now, and whether this one is in it.
 
@@ -168,13 +167,13 @@ def append(
     return now, counts
 
 
-def all_names(root: Path) -> list[str]:
+def all_names(root: Place) -> list[str]:
     """The files of the log; empty where there is no store."""
     folder = root / LOG
-    return sorted(name for name in os.listdir(folder) if _NAME.fullmatch(name)) if folder.is_dir() else []
+    return sorted(path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)) if folder.is_dir() else []
 
 
-def _write_checkpoint(root: Path, state: StoreState) -> None:
+def _write_checkpoint(root: Place, state: StoreState) -> None:
     """Sum up what is there; older commits, which nobody needs any more, go when they are old enough."""
     parts = [part.to_json() for part in state.parts.values()]
     _create(_path(root, state.number, checkpoint=True), sealed({"parts": parts}))
@@ -186,34 +185,33 @@ def _write_checkpoint(root: Path, state: StoreState) -> None:
                 path.unlink()
 
 
-def _is_old(path: Path) -> bool:
+def _is_old(path: Place) -> bool:
     return time.time() - path.stat().st_mtime > KEPT_S
 
 
-def _numbers(root: Path) -> tuple[list[int], list[int]]:
+def _numbers(root: Place) -> tuple[list[int], list[int]]:
     """Of commits, and of checkpoints."""
     matches = [match for name in all_names(root) if (match := _NAME.fullmatch(name))]
     return [int(m[1]) for m in matches if not m[2]], [int(m[1]) for m in matches if m[2]]
 
 
-def _path(root: Path, number: int, checkpoint: bool = False) -> Path:
+def _path(root: Place, number: int, checkpoint: bool = False) -> Place:
     return root / LOG / f"{number:08}{'.checkpoint' * checkpoint}.json"
 
 
-def _create(path: Path, content: Json) -> bool:
+def _create(path: Place, content: Json) -> bool:
     """Write a file that is not there, durably; False where it is.  A write that fails leaves a void one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        with path.open("x") as file:
-            file.write(json.dumps(content))
-            file.flush()
-            os.fsync(file.fileno())
+        with path.open("xb") as file:
+            file.write(json.dumps(content).encode())
+            make_durable(file)
     except FileExistsError:
         return False
     return True
 
 
-def _read(path: Path) -> Json | None:
+def _read(path: Place) -> Json | None:
     """A file of the log; None where it is not as it was written, or is gone."""
     try:
         content = json.loads(path.read_bytes())
@@ -222,7 +220,7 @@ def _read(path: Path) -> Json | None:
     return content if is_sealed(content) else None
 
 
-def _read_settled(path: Path) -> Json | None:
+def _read_settled(path: Place) -> Json | None:
     """The same of a commit that somebody may be writing just now."""
     content = _read(path)
     with suppress(OSError):

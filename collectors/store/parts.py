@@ -6,7 +6,6 @@ who wants few of the runs reads little of them.  They have page checksums, and a
 
 import hashlib
 import heapq
-import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -20,6 +19,7 @@ import pyarrow.parquet as pq
 
 from collectors.integrity import FILES, Damage, verified
 from collectors.schema import SCHEMA_VERSION, TABLES
+from collectors.store.hadoop import HadoopPath, Place, make_durable, sha256_of
 from collectors.store.log import KeptRun, StoredFile, StoredPart
 from core.digests import DIGEST, digest_of
 from core.records import Json
@@ -68,7 +68,7 @@ class FromFolders:
 class FromPart(NamedTuple):
     """Some runs of a part as a source of rows; its files have been verified."""
 
-    root: Path
+    root: Place
     part: StoredPart
     wanted: Collection[str]
 
@@ -95,7 +95,7 @@ def entry_of(manifest: Json) -> KeptRun:
     return KeptRun(manifest[DIGEST], str(manifest.get("code_hash", ""))[:16])
 
 
-def write_part(root: Path, name: str, sources: Sequence[Source]) -> StoredPart:
+def write_part(root: Place, name: str, sources: Sequence[Source]) -> StoredPart:
     """Write the files of a part with all runs of ``sources``; nothing refers to them until it is in the log.
 
     ``Damage`` where a run is not as it was written; OSError where the files cannot be written.
@@ -110,7 +110,7 @@ def write_part(root: Path, name: str, sources: Sequence[Source]) -> StoredPart:
     return StoredPart(name, SCHEMA_VERSION, dict(sorted(runs.items())), tuple(files))
 
 
-def damage_of(root: Path, file: StoredFile) -> str:
+def damage_of(root: Place, file: StoredFile) -> str:
     """What is wrong with a file of the store; empty where it is as it was written.  Read once a command."""
     path = root / file.path
     try:
@@ -125,9 +125,8 @@ def damage_of(root: Path, file: StoredFile) -> str:
 
 
 @cache
-def _digest_once(path: Path, inode: int, written_at_ns: int) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def _digest_once(path: Place, inode: int, written_at_ns: int) -> str:
+    return sha256_of(path)
 
 
 def _read_folder(folder: Path, table: str, written: Mapping[str, object]) -> pa.Table:
@@ -141,9 +140,9 @@ def _typed(rows: pa.Table, table: str) -> pa.Table:
     return rows if rows.schema.equals(TABLES[table]) else rows.cast(TABLES[table])
 
 
-def _pieces(path: Path, wanted: Collection[str]) -> Iterator[RunRows]:
+def _pieces(path: Place, wanted: Collection[str]) -> Iterator[RunRows]:
     """The rows of wanted runs in a file, piece by piece: a run may have several, one after the other."""
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(path.open("rb") if isinstance(path, HadoopPath) else path) as file:
         for batch in file.iter_batches(_BATCH_ROWS, use_threads=False):
             ends = pc.run_end_encode(batch.column("run_id"))
             begin = 0
@@ -179,7 +178,7 @@ class _Digesting:
         self.closed = True
 
 
-def _write_table(root: Path, part: str, table: str, rows: Iterable[RunRows], row_count: int) -> Iterator[StoredFile]:
+def _write_table(root: Place, part: str, table: str, rows: Iterable[RunRows], row_count: int) -> Iterator[StoredFile]:
     """Write the rows into as many files as they need."""
     groups = _groups(rows, min(GROUP_ROWS, max(GROUP_ROWS_LEAST, row_count // GROUPS)))
     group = next(groups, None)
@@ -195,8 +194,7 @@ def _write_table(root: Path, part: str, table: str, rows: Iterable[RunRows], row
                     writer.write_table(pa.concat_tables(group), row_group_size=2 * GROUP_ROWS)
                     last = group[-1]["run_id"][-1].as_py()
                     group = next(groups, None)
-            file.flush()
-            os.fsync(file.fileno())
+            make_durable(file)
         yield StoredFile(table, path, sink.bytes, sink.sha.hexdigest(), count, first, last)
         number += 1
 

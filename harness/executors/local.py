@@ -3,7 +3,7 @@
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -41,7 +41,7 @@ def live_with_the_parent() -> None:
 
 
 @contextmanager
-def _deaf_children() -> Iterator[None]:
+def deaf_children() -> Iterator[None]:
     """Processes that begin in here never hear Ctrl-C, not even before they come to ``live_with_the_parent``."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
     try:
@@ -60,6 +60,12 @@ def _start_tracker() -> None:
         del os.environ["PYTHONWARNINGS"]
         if before is not None:
             os.environ["PYTHONWARNINGS"] = before
+
+
+def spawning_pool(jobs: int, begin: Callable[[], None]) -> ProcessPoolExecutor:
+    """A pool of processes that begin with ``begin``.  They start as work is submitted: do that in ``deaf_children``."""
+    _start_tracker()
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=begin)
 
 
 class LocalExecutor:
@@ -91,10 +97,9 @@ class LocalExecutor:
             for item in work_list:
                 yield work(*item)
             return
-        _start_tracker()
-        pool = ProcessPoolExecutor(self.jobs, mp_context=get_context("spawn"), initializer=_give_way)
+        pool = spawning_pool(self.jobs, _give_way)
         try:
-            with _deaf_children():
+            with deaf_children():
                 futures = [pool.submit(work, *item) for item in work_list]
             # Not ``wait`` again and again: that takes every future's lock each time, and Ctrl-C just then leaves some
             # of them locked for ever.

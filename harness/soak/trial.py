@@ -157,8 +157,8 @@ def _history(
         tuple(everyone),
         loop.journal.steps,
         frozenset(str(row["kind"]) for trouble in schedule.troubles for row in trouble),
-        _outages(faults, loop.now_ns),
-        _clocks_apart_ns(schedule, faults),
+        outages_of(faults, loop.now_ns),
+        clocks_apart_ns(schedule, faults),
         max(delays) + schedule.jitter_ns,
         at_rest,
         loop.now_ns,
@@ -167,7 +167,8 @@ def _history(
     )
 
 
-def _outages(faults: Iterable[Fault], end_ns: int) -> dict[str, tuple[tuple[int, int], ...]]:
+def outages_of(faults: Iterable[Fault], end_ns: int) -> dict[str, tuple[tuple[int, int], ...]]:
+    """Node -> spans (ns) in which it is down, by the crashes among ``faults``."""
     outages: dict[str, list[tuple[int, int]]] = {}
     for fault in faults:
         if isinstance(fault, Crash):
@@ -177,7 +178,8 @@ def _outages(faults: Iterable[Fault], end_ns: int) -> dict[str, tuple[tuple[int,
     return {node: tuple(spans) for node, spans in outages.items()}
 
 
-def _clocks_apart_ns(schedule: SoakSchedule, faults: Iterable[Fault]) -> int:
+def clocks_apart_ns(schedule: SoakSchedule, faults: Iterable[Fault]) -> int:
+    """How far apart the nodes' clocks may be at most (ns)."""
     offsets_ns = [0, *schedule.clocks_ahead_ns.values()]
     offsets_ns += [fault.offset_ns for fault in faults if isinstance(fault, ClockSkew)]
     return max(offsets_ns) - min(offsets_ns)

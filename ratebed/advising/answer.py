@@ -102,8 +102,8 @@ def advise(question: Question, request: RunRequest, terms: Bounds = Bounds(), wi
 
     ``request``: its folder, seed, jobs, and the repetitions that judge.  SpecError where nobody meets the terms.
     """
-    from analysis.java import find_java
     from analysis.spark import warm_up
+    from core.java import find_java
 
     find_java()
     interrupts.writes_to(request.out)

@@ -80,7 +80,7 @@ class _AtSlo:
 
 def advise_trace(asked: TraceAsked, request: RunRequest) -> tuple[list[str], Json, bool]:
     """Lines, the document, and whether it is decided."""
-    from analysis.java import find_java
+    from core.java import find_java
 
     points = points_of(asked)
     slo_ns = duration_ns(asked.slo)

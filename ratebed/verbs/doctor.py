@@ -58,7 +58,7 @@ def _row(name: str, finding: Finding) -> Row:
 
 
 def _java() -> Finding:
-    from analysis.java import find_java
+    from core.java import find_java
 
     try:
         return Finding("Java for Spark", True, str(find_java()))

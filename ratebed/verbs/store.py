@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from collectors.store.keeping import Store
 
 Build = Annotated[bool, typer.Option("--build", help="bring in every finished run that is not in it")]
+Push = Annotated[
+    str, typer.Option("--push", metavar="URL", help="bring finished runs, in packs, to a Hadoop file system or folder")
+]
+Pull = Annotated[str, typer.Option("--pull", metavar="URL", help="fetch the runs that are there and not here")]
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="make all of it anew from the run folders")]
 
 
@@ -21,6 +25,8 @@ def store(
     out: o.Out = Path("out"),
     build: Build = False,
     rebuild: Rebuild = False,
+    push: Push = "",
+    pull: Pull = "",
     spark_master: o.SparkMaster = "",
     as_json: o.AsJson = False,
 ) -> int:
@@ -31,6 +37,8 @@ def store(
     from collectors.store.keeping import Store
     from harness.campaign import finished_runs
 
+    if push or pull:
+        return _exchanged(out, push, pull)
     if not finished_runs(out) and not Store.of(out).state().parts:
         raise SpecError(f"{out}: no finished runs there", "ratebed run makes some; --out names another folder")
     own = Store.of(out)
@@ -63,6 +71,24 @@ def _brought_in(own: "Store", out: Path, anew: bool, spark_master: str) -> None:
             spark = session(spark_master or "local[*]")
             bring(folders, *writer(spark, count))
             spark.stop()
+
+
+def _exchanged(out: Path, push: str, pull: str) -> int:
+    """Fetch runs from where packs are, then bring to where packs are wanted."""
+    from collectors.packs import RunPacks
+    from collectors.store.hadoop import place_of
+    from harness.campaign import finished_runs, prepare_folder
+
+    if pull:
+        prepare_folder(out / "runs")
+        there = RunPacks(place_of(pull))
+        there.fetch(there.state().of_run, out / "runs")
+        print(f"{pull}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
+    if push:
+        there = RunPacks(place_of(push))
+        there.bring(finished_runs(out))
+        print(f"{push}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
+    return 0
 
 
 def described(own: "Store", out: Path) -> Json:

@@ -12,7 +12,7 @@ from core.seeds import child_seed
 from studies.api import check_least
 from systems.api import Distribution, Measured, System
 from systems.parts.options import choice, span_ns
-from testbed.brokers.model import load_calibration
+from testbed.brokers.model import CoreCount, load_calibration
 from testbed.faults import read_faults
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import RunEvidence
@@ -37,6 +37,7 @@ class DeploymentConfig:
     initial_batch: UserCount = 10  # Fig. 6: their batch size
     mcap_batch: UserCount = 0  # capacities: 0 = the calibration's, n = benchmarked with batches of n (footnote 6)
     mcap_rps: float = 0.0  # capacities: 0 = as above, else given
+    broker_cores: tuple[CoreCount, ...] = ()  # ours: cores of each broker, its capacity in proportion; empty = alike
     stamps: str = "kernel"  # V-B: conformance by the kernel's arrival stamps, or by when the broker "read" the message
     gc: str = "friendly"  # V-C: garbage collection of live brokers: "default", "friendly" or "off"
     faults: tuple[Json, ...] = ()  # live: tables as testbed.faults.read_faults takes them, in the judged round
@@ -79,6 +80,12 @@ class Deployed:
         """Of the brokers."""
         return self.topology.node_names("broker")
 
+    @property
+    def core_shares(self) -> list[float]:
+        """The cores of each broker over those of the calibration's."""
+        alike = load_calibration(self.calibration).cores
+        return [cores / alike for cores in self.rule.broker_cores] or [1.0] * len(self.names)
+
     def other_topics(self) -> list[Schedule | None]:
         """The Poisson load that each broker carries already; None where it carries none."""
         loads: list[Schedule | None] = [None] * len(self.names)
@@ -115,13 +122,15 @@ class Replayed:
 
 
 def check_deployed(asked: Deployed) -> None:
-    """SpecError for no calibration of that name, no brokers, or a wrong number of loads."""
+    """SpecError for no calibration of that name, no brokers, or a wrong number of loads or of brokers' cores."""
     load_calibration(asked.calibration)
-    names, loads = asked.names, asked.rule.initial_loads_rps
+    names, loads, cores = asked.names, asked.rule.initial_loads_rps, asked.rule.broker_cores
     if not names:
         raise SpecError(f"topology {asked.topology.name!r} has no brokers", "use srtm-lan")
     if loads and len(loads) != len(names):
         raise SpecError(f"{len(loads)} initial loads for {len(names)} brokers", "give one a broker")
+    if cores and len(cores) != len(names):
+        raise SpecError(f"broker_cores has {len(cores)} of {len(names)} brokers", "give one number a broker")
 
 
 def poisson_topic(publishers: int, rate_rps: float, batch: int, seed: int) -> Schedule:
@@ -151,7 +160,7 @@ class Searched:
     fresh: "Round"
     names: list[str]
     loads_rps: list[float]
-    mcap_rps: float
+    mcaps_rps: list[float]
     messages: Columns  # columns of ``messages`` for the fresh round, where they are kept
     evidence: RunEvidence
 

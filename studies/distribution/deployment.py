@@ -39,8 +39,9 @@ class Deployment(TopicWindows):
         rule = asked.rule
         source = self._window if rule.envelope == "conformant" else asked.schedule
         self.fleet = Fleet(
-            model, self.topic, source, others, journal_rows, rule.non_conformant == "drop", rule.release_quantum
-        )
+            model, self.topic, source, others, journal_rows, rule.non_conformant == "drop", rule.release_quantum,
+            rule.broker_cores,
+        )  # fmt: skip
 
     def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
@@ -70,7 +71,7 @@ class Deployment(TopicWindows):
     def _alone(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> dict[str, Int64]:
         """Histograms of the other topics' latency as if this one had not come."""
         nothing = EmptySchedule(self.schedule.population)
-        fleet = Fleet(self.model, self.topic, nothing, self.fleet.others)
+        fleet = Fleet(self.model, self.topic, nothing, self.fleet.others, cores=self.fleet.cores)
         fleet.restart(start_ns, residents=True)
         fleet.record(from_ns, until_ns)
         fleet.advance(end_ns)

@@ -288,7 +288,8 @@ def check(testbed: Testbed, asked: Deployed) -> None:
     for role in ROLES:
         if not topology.node_names(role):
             raise SpecError(f"topology {topology.name!r} has no host with the role {role}", "use srtm-lan")
-    for option, only in (("non_conformant", "delay"), ("release_quantum", False), ("mcap_batch", 0)):
+    modelled = {"non_conformant": "delay", "release_quantum": False, "mcap_batch": 0, "broker_cores": ()}
+    for option, only in modelled.items():
         if (value := getattr(rule, option)) != only:
             raise SpecError(
                 f"live brokers know no {option} = {value!r}", f"leave it {only!r}, or use --testbed virtual"

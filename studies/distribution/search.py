@@ -15,7 +15,7 @@ def searched(asked: Searching, deployment: TopicWindows) -> Searched:
     rounds, iterations, answer = _search(asked, deployment)
     fresh = deployment.fresh_round(answer.assignment, asked.round_ns)
     return Searched(
-        rounds, iterations, answer, fresh, deployment.names, deployment.loads_rps, deployment.mcap_rps,
+        rounds, iterations, answer, fresh, deployment.names, deployment.loads_rps, deployment.mcaps_rps,
         deployment.messages(), deployment.evidence(),
     )  # fmt: skip
 

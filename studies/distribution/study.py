@@ -61,7 +61,7 @@ def _decisions(search: Searched, shown: Round, kind: str, number: int, iteration
             "publisher_count": int(counts[broker]),
             "assigned_rps": float(rate),
             "load_rps": float(rate) + search.loads_rps[broker],
-            "mcap_rps": search.mcap_rps,
+            "mcap_rps": search.mcaps_rps[broker],
             "bucket_rate_rps": bucket.rate_rps if bucket else None,
             "bucket_burst_count": bucket.burst_count if bucket else None,
             "seen_p99_ns": seen.p99_ns,

@@ -48,7 +48,7 @@ class TopicWindows(ABC):
     def __init__(self, asked: Deployed, others: Sequence[Schedule | None], mcap_rps: float):
         self.names, self.schedule, self.rule = asked.names, asked.schedule, asked.rule
         self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
-        self.mcap_rps = asked.rule.mcap_rps or mcap_rps
+        self.mcaps_rps = [share * (asked.rule.mcap_rps or mcap_rps) for share in asked.core_shares]
         self._window = Remembered(asked.schedule)
         self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
         self.now_ns, self.judge_at_ns = 0, TRIALS_MAXIMUM * asked.round_ns
@@ -56,7 +56,7 @@ class TopicWindows(ABC):
     @property
     def brokers(self) -> tuple[Broker, ...]:
         """What a distributor is told about the brokers."""
-        return tuple(Broker(name, self.mcap_rps, rps) for name, rps in zip(self.names, self.loads_rps, strict=True))
+        return tuple(map(Broker, self.names, self.mcaps_rps, self.loads_rps))
 
     def envelope_for(self, start_ns: int, duration_ns: int) -> Envelope:
         """The topic's envelope for a window, by the rule."""

@@ -14,6 +14,7 @@ SERVERS = {
     "bucket4j": "systems.limiting.drivers.bucket4j:DRIVER",
     "haproxy": "systems.limiting.drivers.haproxy:DRIVER",
     "nginx": "systems.limiting.drivers.nginx:DRIVER",
+    "pulsar": "testbed.servers.pulsar.cluster:SERVER",
     "ratelimit": "systems.limiting.drivers.ratelimit:DRIVER",
     "ratelimit-sentinel": "systems.limiting.drivers.ratelimit_sentinel:DRIVER",
     "redis-gcra": "systems.limiting.drivers.redis_gcra:DRIVER",

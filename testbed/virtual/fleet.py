@@ -15,7 +15,7 @@ from systems.api import SetBucket, TopicReport
 from systems.parts import token_bucket
 from testbed.brokers.model import BrokerModel
 from testbed.virtual import broker_kernel, shared_kernel
-from testbed.virtual.shared_kernel import line_of
+from testbed.virtual.shared_kernel import NEVER, line_of
 
 CHUNK_NS = SECOND_NS  # the schedule is walked in pieces of this length: memory stays flat
 _EMPTY = Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
@@ -25,11 +25,12 @@ class FleetState:
     """Everything that the kernel carries from one call to the next, for all brokers of one topic.
 
     int64 arrays of one entry a broker (``free_at_ns``: one a broker and core).  Counts are kept in
-    histograms, shape (brokers, BUCKET_COUNT).
+    histograms, shape (brokers, BUCKET_COUNT).  ``cores``: of each broker.
     """
 
-    def __init__(self, brokers: int, cores: int, residents: bool = False):
-        self.free_at_ns = np.zeros((brokers, cores), np.int64)
+    def __init__(self, cores: Sequence[int], residents: bool = False):
+        brokers, core = len(cores), np.arange(max(cores, default=1))
+        self.free_at_ns = np.where(core < np.array(cores, np.int64)[:, None], 0, NEVER)  # one that is not there
         self.pump_free_at_ns = np.zeros(brokers, np.int64)
         self.level = np.zeros(brokers, np.int64)
         self.level_at_ns = np.zeros(brokers, np.int64)
@@ -71,7 +72,7 @@ class Fleet:
     """One topic's publishers on brokers, each with other topics' load (``others``).
 
     ``drop``: messages without a token are dropped instead of delayed.  ``release_quantum``: those that
-    wait are released several at a time, as the artifact does.
+    wait are released several at a time, as the artifact does.  ``cores``: of each broker, if not all as the model's.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class Fleet:
         journal_rows: int = 0,
         drop: bool = False,
         release_quantum: bool = False,
+        cores: Sequence[int] = (),
     ):
+        self.cores = list(cores) or [model.cores] * len(others)
         self.model, self.topic, self.schedule, self.others = model, topic, schedule, others
         self.journal_rows, self.drop, self.release_quantum = journal_rows, drop, release_quantum
         self.broker_of: Int32 = np.full(schedule.population.count, -1, np.int32)
@@ -99,7 +102,7 @@ class Fleet:
 
         ``residents``: count the latency of the others' messages, too.
         """
-        self.state = FleetState(self.broker_count, self.model.cores, residents)
+        self.state = FleetState(self.cores, residents)
         self.state.level_at_ns[:] = at_ns
         self.now_ns = self.reported_at_ns = at_ns
         self.record_from_ns = self.record_until_ns = 0

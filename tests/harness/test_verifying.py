@@ -5,7 +5,7 @@ import pytest
 from collectors import integrity
 from collectors.integrity import Damage, verified
 from harness import verifying
-from harness.verifying import verify_ahead
+from harness.verifying import verifying_ahead
 from tests.runs import write_small_run
 
 
@@ -15,6 +15,12 @@ def eager(monkeypatch):
     monkeypatch.setattr(verifying, "WORTHWHILE", 2)
     monkeypatch.setattr(verifying, "AT_A_TIME", 2)
     integrity.forget()
+
+
+def verify_ahead(folders, jobs):
+    with verifying_ahead(folders[0].parent, jobs) as want:
+        for folder in folders:
+            want(folder.name)
 
 
 def spoil(folder):
@@ -45,6 +51,18 @@ def test_a_run_that_was_written_again_is_verified_again(tmp_path, eager):
     with pytest.raises(Damage):
         verified(folders[0])
     assert verified(folders[1])
+
+
+def test_a_run_that_is_wanted_twice_or_is_not_there_costs_nothing(tmp_path, eager):
+    folders = [write_small_run(tmp_path, seed) for seed in range(3)]
+    verify_ahead([*folders, *folders, tmp_path / "0123456789abcdef"], 2)
+    for folder in folders:
+        spoil(folder)
+        assert verified(folder)["run_id"] == folder.name
+
+
+def test_a_folder_that_is_not_there_holds_no_runs(tmp_path, eager):
+    verify_ahead([tmp_path / "absent" / "0123456789abcdef"] * 3, 2)
 
 
 def test_few_runs_or_one_process_are_left_to_who_asks(tmp_path, eager, monkeypatch):

@@ -108,8 +108,8 @@ def test_an_unwritable_output_is_one_line_and_nothing_is_left(tmp_path):
 def test_missing_java_is_said_before_anything_runs(tmp_path, words, stream):
     """No JAVA_HOME, none in the checkout, none on the PATH."""
     code = (
-        "import sys; from pathlib import Path; import analysis.java\n"
-        f"analysis.java.CHECKOUT = Path({str(tmp_path)!r}); sys.argv = ['ratebed', *{words!r}]\n"
+        "import sys; from pathlib import Path; import core.java\n"
+        f"core.java.CHECKOUT = Path({str(tmp_path)!r}); sys.argv = ['ratebed', *{words!r}]\n"
         "from ratebed.cli import main; main()"
     )
     environment = {"PATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}

@@ -44,3 +44,16 @@ def test_the_store_is_told_built_verified_healed_and_removed(tmp_path: Path) -> 
     assert before.isdisjoint(Store.of(out).state().parts) and not file.exists()
     assert ratebed("clean", "--all", "--yes", "--out", str(out)).returncode == 0
     assert not (out / "store").exists()
+
+
+def test_runs_are_pushed_and_pulled_as_the_same_bytes(tmp_path: Path) -> None:
+    from collectors.packs import RunPacks
+    from ratebed.verbs.store import store
+    from tests.runs import write_small_run
+
+    folders = sorted(write_small_run(tmp_path / "a" / "runs", seed) for seed in range(3))
+    there = str(tmp_path / "there")
+    assert store(tmp_path / "a", push=there) == 0 and store(tmp_path / "b", pull=there) == 0
+    assert sorted(RunPacks(tmp_path / "there").state().of_run) == [folder.name for folder in folders]
+    for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
+        assert (tmp_path / "b" / path.relative_to(tmp_path / "a")).read_bytes() == path.read_bytes()

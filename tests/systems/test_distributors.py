@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
+from core.errors import SpecError
 from core.records import Envelope, Population
 from systems import SYSTEMS
 from systems.api import UNASSIGNED, Broker, BrokerMeasure, Distribution, Measured, Outcome, Problem
@@ -152,3 +153,38 @@ def test_distributors_of_the_registry_leave_nobody_out():
                 found, trials = search(system, system.config(), problem, linear(capacity))
                 assert (found.assignment != UNASSIGNED).all(), (key, count, capacity)
                 assert len(trials) < 60
+
+
+BENCHMARKED = dict(start="model", batch=10, drain=0.737, base="338us")  # of the fitted broker: 67 us a batch of 10
+
+
+@pytest.mark.parametrize(("group_size", "k"), [(1, 1), (5, 1), (10, 2), (15, 3), (30, 4)])
+def test_srtm_may_start_from_a_model_of_bursts(group_size, k):
+    """Room for 9.9 emissions of 67 us, and bursts that meet: 8 at once are too many of 67 groups, not of 34."""
+    problem = problem_of(group_size=group_size)
+    found, trials = search(srtm.SYSTEM, srtm.Config(**BENCHMARKED), problem, linear(1e9))
+    assert found.broker_count == k and len(trials) == 1 and found.outcome is Outcome.PLACED
+    counts = [np.bincount(problem.publishers.group[found.assignment == broker]).max() for broker in range(k)]
+    assert max(counts) - min(counts) <= 2 and max(counts) < 10
+
+
+def test_a_modelled_start_is_fitted_as_any():
+    """Three brokers where the model says two: the binary search and the next iteration are those of IV-B."""
+    problem = problem_of(group_size=10)
+    found, trials = search(srtm.SYSTEM, srtm.Config(**BENCHMARKED), problem, linear(4_000))
+    assert found.broker_count == 3 and found.outcome is Outcome.PLACED and trials[0].assignment.max() == 1
+    _, by_capacity = search(srtm.SYSTEM, srtm.Config(), problem, linear(4_000))
+    assert len(trials) < len(by_capacity) and by_capacity[0].assignment.max() == 0
+
+
+def test_a_model_that_wants_more_than_there_is_starts_on_all_and_heeds_what_brokers_carry():
+    all_of_them, trials = search(srtm.SYSTEM, srtm.Config(**BENCHMARKED), problem_of(group_size=100), linear(1e9))
+    assert all_of_them.broker_count == 6 and len(trials) == 1
+    busy = problem_of(group_size=15, loads=(0.0, 80_000.0, 80_000.0, 80_000.0, 80_000.0, 80_000.0))
+    assert search(srtm.SYSTEM, srtm.Config(**BENCHMARKED), busy, linear(1e9))[0].broker_count > 2
+
+
+@pytest.mark.parametrize(("option", "value"), [("start", "guess"), ("base", "soon"), ("batch", 0), ("drain", 0.0)])
+def test_an_impossible_start_is_named(option, value):
+    with pytest.raises(SpecError, match=option):
+        srtm.Config(**{option: value})

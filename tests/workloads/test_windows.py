@@ -22,6 +22,7 @@ POISSON_OR_PERIODIC = [
 ]
 CASES = [(key, options) for key in ("poisson", "periodic") for options in POISSON_OR_PERIODIC]
 CASES += [
+    ("keyed", dict(publishers=53, group_size=5, spread="16ms", wrong=0.5, missing=0.1, noisy=0.2)),
     ("shifting", dict(publishers=21, shift_at="2s", share_after=0.9)),
     ("shifting", dict(publishers=21, shift_at="1s", ramp="3s", batch=10)),
     ("shifting", dict(publishers=5, rate_rps=2e8, shift_at="5us")),

@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pyspark
 
-from analysis.java import find_java
+from core.java import find_java
 
 ROOT = Path(__file__).parents[3]
 LOOPBACK = "127.0.0.1"

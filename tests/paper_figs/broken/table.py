@@ -62,6 +62,9 @@ SWAPPED = reversed_(QUEUE, COUNTER)
 POLICIES_ALIKE = rows_of("identical: pulsar and all-pairs are epulsar", (2, 2, 2, 3))
 POLICIES_REVERSED = rows_of("reversed: epulsar and pulsar", (2, 1, 0, 3))
 
+BY_RATE = identical({"system.start": "model"}, {"system.start": "capacity"}, "no search starts from a model")
+WASTEFUL = frozen({"system.start": "model"}, {"system.drain": 5.0}, "the model takes brokers for five times as slow")
+
 SRTM_PLAYS = (
     Play(("srtm-eq1",), (UNSPLIT, identical(SRTM, LB), NEVER_AT_ONCE),
          {"R2": (UNSPLIT.name,), "R22": (UNSPLIT.name,), "R21": (NEVER_AT_ONCE.name, "identical: srtm is lb")}),
@@ -85,8 +88,28 @@ SRTM_PLAYS = (
     Play(("srtm-sweep",), (NO_BENEFIT, identical(MAX_MIN, CONC), BLIND),
          {**{claim: (NO_BENEFIT.name,) for claim in ("M1", "M7")}, "M2": ("identical: max-min is conc",),
           **{claim: (BLIND.name,) for claim in ("M3", "M4", "M5", "M6")}}, tier="long"),
+    Play(("srtm-starts",), (BY_RATE, WASTEFUL),
+         {"M10": (BY_RATE.name,), "M11": (BY_RATE.name,), "M12": (WASTEFUL.name,)}, tier="long"),
     Play(("srtm-adaptor",), (identical({"system.enabled": True}, {"system.enabled": False}, "the adaptor is off"),),
          {"R20": ("identical: the adaptor is off",)}, tier="fast"),
+)  # fmt: skip
+
+
+def shared_as(one: str, other: str) -> Broken:
+    """A way of sharing is another."""
+    return identical({"study.sharing": one}, {"study.sharing": other})
+
+
+NO_STORE, FREE_COUNT, PAID = shared_as("central", "split"), shared_as("counter", "split"), shared_as("leases", "ideal")
+SPREAD = identical(SRTM, LB)
+KEYS_RIGHT = set_to("workload.wrong", 0.0, 0.5, 1.0)
+DRL_PLAYS = (
+    Play(("drl-frontier",), (NO_STORE, FREE_COUNT, PAID, SPREAD),
+         {"F1": (PAID.name,), "F2": (FREE_COUNT.name,), "F3": (NO_STORE.name,), "F4": (SPREAD.name,),
+          "F5": (NO_STORE.name, SPREAD.name), "F6": (NO_STORE.name,), "F7": (NO_STORE.name,)}),
+    Play(("drl-keys",), (KEYS_RIGHT, BLIND, SRTM_REVERSED),
+         {"K1": (BLIND.name,), **{claim: (KEYS_RIGHT.name,) for claim in ("K2", "K3", "K4", "K5")},
+          "K6": (BLIND.name, SRTM_REVERSED.name)}, tier="long"),
 )  # fmt: skip
 
 NEVER_URGENT = frozen({"system.frequency": True}, {"system.frequency": False}, "F never finds anybody urgent")
@@ -227,4 +250,4 @@ STANDS = {
     ("R21", "identical: srtm is lb"): "no longer reproduced; its direction compares with independent publishers alone",
 }
 
-PLAYS = (*SRTM_PLAYS, *CRDT_PLAYS, *DST_PLAYS, *EPULSAR_PLAYS)
+PLAYS = (*SRTM_PLAYS, *CRDT_PLAYS, *DST_PLAYS, *EPULSAR_PLAYS, *DRL_PLAYS)

@@ -7,7 +7,7 @@ import pytest
 from collectors.histogram import quantile
 from core.errors import SpecError, SystemFault
 from core.units import SECOND_NS
-from harness.run import execute, resolve
+from harness.run import check_all, execute, resolve
 from studies.distribution.asked import DeploymentConfig, Replayed
 from studies.distribution.deployment import Deployment
 from studies.distribution.study import deployed as deployed_topic
@@ -172,3 +172,20 @@ def test_topics_that_were_there_before_are_counted_with_this_topic_and_without_i
 def test_on_idle_brokers_there_is_nobody_to_count():
     deployment = deployed()
     assert not deployment.fresh_round(everybody_on(deployment, 1), ROUND_NS).more
+
+
+def test_brokers_may_have_cores_of_their_own_and_capacities_in_proportion():
+    """A burst of 20 publishers' batches, 134 us of work each: one core is done after 2.7 ms, two after half of that."""
+    cores = (2, 1, 1, 4, 1, 2)
+    mixed = deployed(group_size=20, envelope="conformant", broker_cores=cores)
+    assert [broker.mcap_rps for broker in mixed.brokers] == [55_000 * n for n in cores]
+    everybody = np.zeros(300, np.int32)
+    p99_ns = [mixed.fresh_round(everybody + broker, ROUND_NS).measured.p99_ns for broker in range(6)]
+    alike = deployed(group_size=20, envelope="conformant").fresh_round(everybody, ROUND_NS).measured.p99_ns
+    assert p99_ns[0] == p99_ns[5] == alike, "two are what the calibration gives all"
+    assert p99_ns[1] == p99_ns[2] == p99_ns[4] > 2_500_000 > alike > p99_ns[3]
+
+
+def test_cores_are_given_for_each_broker_or_for_none():
+    with pytest.raises(SpecError, match="broker_cores has 2 of 6"):
+        check_all([small(study_options={"broker_cores": [1, 2]})])

@@ -1,0 +1,1 @@
+"""Where the sources meet: coordinate tokens between brokers, or concentrate publishers on few."""

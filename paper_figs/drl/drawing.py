@@ -1,0 +1,100 @@
+"""How ``drl-frontier`` is drawn: p99 by round trip, the frontier of bytes, and who wins which cell."""
+
+from collections.abc import Sequence
+
+from paper_figs import drawing, keys
+from paper_figs.figure import FigureTables
+from paper_figs.intervals import geometric, intervals_by
+from paper_figs.light import Axes, Drawing, Frame
+from paper_figs.series import samples, whole
+from paper_figs.style import Style, style_of
+
+LOOKS = {
+    "split": Style("split", "#999999", "s", ":"),
+    "ideal": Style("ideal", "#000000", "x", ":"),
+    "adaptor": Style("TB Adaptor", "#E69F00", "v", "-"),
+    "leases": Style("leases", "#661100", "p", "--"),
+    "throttler": Style("throttler", "#CC79A7", "h", "-."),
+    "counter": Style("counter (on credit)", "#56B4E9", "o", "--"),
+    "central": Style("central", "#0072B2", "D", "-"),
+}
+LEAST_BYTES = 0.1  # where who says nothing stands on the log axis
+PANELS = (("lb", 1), ("srtm", 1), ("lb", 10), ("srtm", 10))
+WIDTHS = (2.5, 3.0, 0.8, 0.7, 0.9)
+
+
+def draw(tables: FigureTables) -> Drawing:
+    """Above: p99 latency by round trip, a panel a placement and load; below: bytes, and the winners."""
+    runs = tables["runs"]
+    interval_ms = runs.interval_ms.max()
+    titles = [f"{style_of(system).label}, {load_of(size)}" for system, size in PANELS]
+    titles += ["bytes of control, 1 ms, alone", "lowest p99 that keeps the contract"]
+    sheet, flat = drawing.panels(3, 2, titles, (7.2, 8.2), heights=[1, 1, 1.25])
+    for axes, (system, size) in zip(flat, PANELS, strict=False):
+        part = runs[(runs.system == system) & (runs.group_size == size)]
+        _draw_by_rtt(axes, part[part.interval_ms.isna() | (part.interval_ms == interval_ms)], runs)
+    _draw_frontier(flat[4], runs)
+    _draw_winners(flat[5], tables["winners"])
+    marks = [keys.key(LOOKS[name]) for name in LOOKS if (runs.sharing == name).any()]
+    keys.legend_above(sheet, [*marks, keys.rule_key("SLO")], columns=4)
+    return sheet
+
+
+def load_of(size: int) -> str:
+    """What a size of groups is called."""
+    return "alone" if size == 1 else f"groups of {size}"
+
+
+def _draw_by_rtt(axes: Axes, part: Frame, runs: Frame) -> None:
+    if part.empty:
+        drawing.sentence(axes, "not run")
+        return
+    drawing.log_axis(axes)
+    drawing.log_axis(axes, "x", steps=(1, 2, 5))
+    drawing.rule(axes, float(runs.slo_ms.iloc[0]))
+    ends = [float(runs.rtt_ms.min()), float(runs.rtt_ms.max())]
+    for name, look in LOOKS.items():
+        mine = part[part.sharing == name]
+        if mine.empty:
+            continue
+        if mine.rtt_ms.isna().all():
+            level = geometric(samples(mine.p99_ms)).mean
+            drawing.curve(axes, ends, [level, level], look)
+        else:
+            at, intervals = intervals_by(mine, "rtt_ms", "p99_ms", geometric)
+            drawing.interval_points(axes, at, intervals, look, joined=True)
+    axes.set_xlabel("round trip between brokers (ms)")
+    axes.set_ylabel("p99 latency (ms)")
+
+
+def _draw_frontier(axes: Axes, runs: Frame) -> None:
+    """Each sharing's bytes and p99; filled: on LB's brokers, open: on SRTM's."""
+    drawing.log_axis(axes)
+    drawing.log_axis(axes, "x", steps=(1,))
+    near = runs[(runs.group_size == 1) & (runs.rtt_ms.isna() | (runs.rtt_ms == runs.rtt_ms.min()))]
+    near = near[near.interval_ms.isna() | (near.interval_ms == runs.interval_ms.max())]
+    for system, name in sorted(set(near[["system", "sharing"]].itertuples(index=False, name=None))):
+        part = near[(near.system == system) & (near.sharing == name)]
+        look = LOOKS[name]._replace(is_open=system != "lb")
+        bytes_ = max(LEAST_BYTES, float(part.control_bytes.mean()))
+        drawing.interval_points(axes, [bytes_], [geometric(samples(part.p99_ms))], look)
+    drawing.rule(axes, float(runs.slo_ms.iloc[0]))
+    drawing.note(axes, "filled: LB; open: concentrated", (0.98, 0.98), right=True, top=True)
+    axes.set_xlabel(f"bytes a message ({LEAST_BYTES:g}: none)")
+    axes.set_ylabel("p99 latency (ms)")
+
+
+def _draw_winners(axes: Axes, winners: Frame) -> None:
+    """A row a winner; those that tie stand together, and say so."""
+    rows: list[Sequence[str]] = []
+    rules: list[int] = []
+    for cell, part in winners.groupby(["group_size", "rtt_ms", "interval_ms"], sort=True):
+        size, rtt_ms, interval_ms = cell
+        first = f"{size:g} · {rtt_ms:g} ms · {interval_ms / 1e3:g} s"
+        for row in part.itertuples():
+            who = f"{style_of(row.system).label} {row.sharing}{' =' if row.is_tie else ''}"
+            rows.append((first, who, f"{row.p99_ms:.1f}", whole(row.broker_count), f"{row.control_bytes:.1f}"))
+            first = ""
+        rules.append(len(rows) - 1)
+    header = ("g · trip · every", "winner (= tie)", "p99", "k", "bytes")
+    drawing.draw_table(axes, header, rows[:20], WIDTHS, rules_after=[row for row in rules[:-1] if row < 20])

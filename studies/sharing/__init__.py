@@ -1,0 +1,1 @@
+"""A topic's token bucket, shared by its brokers in one of several ways."""

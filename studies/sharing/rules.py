@@ -1,0 +1,102 @@
+"""How a topic's (r, b) lives on its brokers: by which system, and which of its options say how often it speaks.
+
+``split`` and ``ideal`` need none.  All others are systems as they are: one that sets buckets (TB Adaptor), or limiters,
+whose verdicts messages wait for or whose grants become sub-buckets (``testbed.virtual.gates``).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from core.errors import SpecError
+from core.records import Envelope, Options
+from core.registry import configure
+from core.units import duration_ns, duration_text
+from systems.api import Node, System
+from systems.limiting.leases import LeaseNode
+from systems.limiting.throttler import ThrottlerNode
+from systems.loader import load_system
+from systems.parts.options import choice
+
+SPLIT, IDEAL, ADAPTOR, STORE = "split", "ideal", "adaptor", "store"
+Part = Callable[[Node, str], int | None]  # of a node and a topic: see ``testbed.virtual.gates.GrantedLoop``
+
+
+def leased(node: Node, topic: str) -> int | None:
+    """What a client of leases may use: its lease, or its safe share."""
+    assert isinstance(node, LeaseNode)
+    borrowed = node.client.users.get(topic)
+    return None if borrowed is None else borrowed.portion.parts
+
+
+def throttled(node: Node, topic: str) -> int | None:
+    """What a server has of the limit."""
+    assert isinstance(node, ThrottlerNode)
+    bucket = node.buckets.users.get(topic)
+    return None if bucket is None else max(0, bucket.parts)
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """A system as a way of sharing.
+
+    ``spans``: options that follow the control interval, each so many times as long; ``options``: others that are not
+    the system's defaults; ``store``: a host of its own has the tokens, as far from brokers as they are from each other.
+    ``part``: grants become sub-buckets, a node's part of the whole; without it messages wait for verdicts.
+    """
+
+    system: str
+    spans: Mapping[str, int] = field(default_factory=dict)
+    options: Options = field(default_factory=dict)
+    store: bool = False
+    part: Part | None = None
+
+
+SHARINGS: dict[str, Sharing | None] = {
+    SPLIT: None,
+    IDEAL: None,
+    ADAPTOR: Sharing("tb-adaptor", {"period": 1, "window": 10}),  # V-D: each second, by a window of 10 s
+    "leases": Sharing("leases", {"refresh": 1, "lease": 10, "window": 2}, part=leased),
+    "throttler": Sharing("throttler", {"cycle": 1}, part=throttled),
+    "counter": Sharing("crdt-counter", {"gossip": 1}),
+    "central": Sharing("centralised", {}, {"server": STORE, "on_failure": "closed"}, store=True),
+}
+
+
+@dataclass(frozen=True)
+class Shared:
+    """A way of sharing, resolved: the system and its nodes' options, without the topic's bucket."""
+
+    sharing: Sharing
+    system: System
+    options: Options
+
+    def config(self, envelope: Envelope) -> object:
+        """The system's options for a topic's bucket: whole tokens, and a rate of six digits."""
+        rate = Fraction(f"{envelope.rate_rps:.6g}")
+        return self.configured(capacity=max(1, int(envelope.burst_count)), rate=str(rate))
+
+    def configured(self, **more: object) -> object:
+        """The system's options, with ``more`` that are values of its own class."""
+        config = configure(f"system {self.system.key}", self.system.config, self.options)
+        return replace(config, **more)
+
+
+def shared_by(name: str, interval: str, options: Options) -> Shared | None:
+    """The way of sharing called so, speaking every ``interval``; None for ``split`` and ``ideal``.
+
+    SpecError for an unknown one, and for options that its system does not have, or that are not its own to say.
+    """
+    sharing = SHARINGS[choice("study sharing", "sharing", name, SHARINGS)]
+    if sharing is None:
+        if options:
+            raise SpecError(f"sharing {name} has no options, got {', '.join(options)}", "leave them out")
+        return None
+    for option in ("capacity", "rate"):
+        if option in options:
+            raise SpecError(f"sharing_options has {option}", "the topic's envelope says it: leave it out")
+    spans = {option: duration_text(times * duration_ns(interval)) for option, times in sharing.spans.items()}
+    told = {**sharing.options, **spans, **options}
+    system = load_system(sharing.system)
+    configure(f"sharing {name}: system {system.key}", system.config, told)
+    return Shared(sharing, system, told)

@@ -1,0 +1,161 @@
+"""Topics that are moved while clients use them, and what these see: ``TopicTraffic``, ``transfer``, ``SeenByClients``.
+
+Pulsar 4 fences a topic, lets the next broker own it, and closes its clients last.  So two spans are told apart:
+*downtime*, from when a client's connection was closed to when it has another; and the *gap*, the longest time without
+a delivery around a move, in which Pulsar keeps messages waiting.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from core.errors import MachineError
+from core.records import Int64
+from core.units import SECOND_NS
+from testbed.hosts.site import Program, python_agent
+from testbed.servers.pulsar.admin import Admin, Topic
+from testbed.servers.pulsar.cluster import PulsarCluster
+from testbed.trust.accounts import ABSENT, DeliveryAccount, account, out_of_order_count
+
+CONNECT_S = 120.0  # hundreds of clients, a cold broker
+AROUND_NS = 2 * SECOND_NS  # ours: a gap of a move begins before its end, and ends so long after it at the latest
+MOVE_S = 10.0  # ours: for REST's answer
+KNOWN_NS = 5 * SECOND_NS  # ours: until all brokers know of a new owner; they hear of it one after another
+_LOOK_AGAIN_S = 0.1
+
+
+class Transfer(NamedTuple):
+    """A topic was to move.  Instants of CLOCK_REALTIME, around the question by REST."""
+
+    topic: Topic
+    source: str  # ids of brokers
+    target: str  # "": whom Pulsar finds
+    asked_at_ns: int
+    answered_at_ns: int
+    owner: str  # afterwards
+    problem: str = ""
+
+    @property
+    def landed(self) -> bool:
+        """Whether it is where it was to be; without a target, elsewhere or not."""
+        return self.owner == self.target if self.target else bool(self.owner)
+
+
+class Bundled(NamedTuple):
+    """A topic that lies alone in its bundle."""
+
+    topic: Topic
+    bundle: str
+
+
+def transfer(admin: Admin, moved: Bundled, target: str = "") -> Transfer:
+    """Have a topic moved; what goes wrong is told, not raised."""
+    source, owner, problem, asked_at_ns = "", "", "", time.time_ns()
+    try:
+        source = admin.owner_of(moved.topic)
+        asked_at_ns = time.time_ns()
+        if source != target:
+            admin.move(*moved, target, MOVE_S)
+    except MachineError as error:
+        problem = str(error)
+    answered_at_ns = time.time_ns()
+    while time.time_ns() < answered_at_ns + KNOWN_NS and (not owner or target not in ("", owner)):
+        with suppress(MachineError):
+            owner = admin.owner_of(moved.topic)
+    return Transfer(moved.topic, source, target, asked_at_ns, answered_at_ns, owner, problem)
+
+
+def transfer_all(admin: Admin, plan: Iterable[tuple[Bundled, str]], executors: int) -> list[Transfer]:
+    """At most so many at a time, begun in the order of the plan (ePulsar 3.6: 16)."""
+    with ThreadPoolExecutor(executors) as pool:
+        return list(pool.map(lambda pair: transfer(admin, *pair), plan))
+
+
+@dataclass(frozen=True)
+class SeenByClients:
+    """What clients saw of their topics: rows of ``client_host.SENT`` and ``GOT``, by column."""
+
+    topics: Sequence[Topic]
+    sent: Mapping[str, Int64]
+    got: Mapping[str, Int64]
+
+    def accounts(self) -> dict[Topic, DeliveryAccount]:
+        """What became of each topic's messages."""
+        return {topic: self._account(number) for number, topic in enumerate(self.topics)}
+
+    def _account(self, number: int) -> DeliveryAccount:
+        here = self.sent["topic"] == number
+        sent, known = self.sent["message"][here], self.sent["acknowledged_at_ns"][here] != ABSENT
+        return account(sent, sent, sent[known], self.got["message"][self.got["topic"] == number])
+
+    def out_of_order(self) -> int:
+        """First deliveries after a later message of their topic."""
+        return out_of_order_count(self.got["message"], self.got["topic"])
+
+    def gap_ns(self, moved: Transfer) -> int:
+        """The longest time without a delivery of its topic, from its question to ``AROUND_NS`` after its answer.
+
+        A topic of which nothing came in all that time has had a gap of at least that time.
+        """
+        begin_ns, end_ns = moved.asked_at_ns, moved.answered_at_ns + AROUND_NS
+        at_ns = np.sort(self.got["received_at_ns"][self.got["topic"] == self.topics.index(moved.topic)])
+        first, last = np.searchsorted(at_ns, [begin_ns, end_ns])
+        inside = at_ns[max(0, first - 1) : last + 1]
+        return int(np.diff(inside).max()) if len(inside) > 1 else end_ns - begin_ns
+
+
+class TopicTraffic:
+    """Producers and consumers of topics, in a process on the host of a node: the harness' end of ``client_host``."""
+
+    def __init__(self, cluster: PulsarCluster, node: str, topics: Sequence[Topic], name: str = "pulsar-clients"):
+        self.topics, self._site, self._node, self._name = topics, cluster.site, node, name
+        self._folder = self._site.folder / name
+        log = self._site.place(node, self._folder / "client.log")
+        words = python_agent("testbed.servers.pulsar.client_host", log)
+        self.agent = self._site.start(node, Program(name, words))
+        self.agent.ready()
+        names = [str(topic) for topic in topics]
+        self.agent.ask("connect", CONNECT_S, service=cluster.service, topics=names, roles=["producer", "consumer"])
+
+    def play(self, rate_rps: float) -> None:
+        """Begin to send, so many messages a second to each topic."""
+        self.agent.ask("play", rate_rps=rate_rps)
+
+    def end(self) -> None:
+        """Send no more."""
+        self.agent.ask("end")
+
+    def rest(self, timeout_s: float, still_s: float = 2.0) -> None:
+        """Until all that was sent is acknowledged, and nothing has come for ``still_s``; MachineError after so long."""
+        until_s, got, since_s = time.monotonic() + timeout_s, -1, 0.0
+        while True:
+            told, now_s = self.agent.ask("status"), time.monotonic()
+            if told["got"] != got:
+                got, since_s = told["got"], now_s
+            if not told["open"] and now_s - since_s >= still_s:
+                return
+            if now_s > until_s:
+                raise MachineError(f"{told['open']} messages are still under way", f"see {self._folder}/client.log")
+            time.sleep(_LOOK_AGAIN_S)
+
+    def seen(self) -> SeenByClients:
+        """All so far."""
+        path = self._folder / "rows.npz"
+        self.agent.ask("collect", path=self._site.place(self._node, path))
+        self._site.fetch(self._node, path)
+        with np.load(path) as table:
+            columns = {name: table[name] for name in table.files}
+        sent, got = (
+            {name.removeprefix(way): columns[name] for name in columns if name.startswith(way)}
+            for way in ("sent_", "got_")
+        )
+        return SeenByClients(self.topics, sent, got)
+
+    def close(self) -> None:
+        """End the process."""
+        self._site.forget(self._name)

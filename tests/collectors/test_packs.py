@@ -1,0 +1,224 @@
+"""Runs in packs: each once, whoever brings them; found as they were written, or not at all."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from collectors import packs
+from collectors.packs import RunPacks
+from collectors.store import hadoop
+from collectors.store.hadoop import HadoopPath, Place, place_of
+from collectors.store.log import read_log
+from collectors.writer import is_whole
+from core.errors import MachineError
+from tests.runs import write_small_run
+
+ROOT = Path(__file__).parents[2]
+SEEDS = range(1, 7)
+HADOOP = pytest.param(True, marks=pytest.mark.slow, id="by Hadoop's client")
+
+
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Finished runs, by id."""
+    runs = tmp_path_factory.mktemp("out") / "runs"
+    return sorted(write_small_run(runs, seed, rows=10 * seed) for seed in SEEDS)
+
+
+@pytest.fixture(params=[pytest.param(False, id="in a folder"), HADOOP])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
+    root = tmp_path / "there"
+    return place_of(f"file://{root}") if request.param else root
+
+
+@pytest.fixture
+def no_rename(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Renaming is refused there, as object stores have none; Java is another process, and has no such calls."""
+
+    def refusing(real: Callable[..., None]) -> Callable[..., None]:
+        def rename(source: str | Path, target: str | Path, **more: int) -> None:
+            assert "there" not in Path(source).relative_to(tmp_path).parts, f"{source} was renamed"
+            real(source, target, **more)
+
+        return rename
+
+    for name in ("rename", "replace", "link", "symlink"):
+        monkeypatch.setattr(os, name, refusing(getattr(os, name)))
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def ids(folders: list[Path]) -> list[str]:
+    return [folder.name for folder in folders]
+
+
+def pack_files(root: Path) -> list[Path]:
+    """Those that commits name."""
+    return [root / part.files[0].path for part in read_log(root).parts.values()]
+
+
+@pytest.mark.usefixtures("no_rename")
+def test_what_was_brought_is_fetched_byte_by_byte(folders: list[Path], place: Place, tmp_path: Path) -> None:
+    RunPacks(place).bring(folders[:4])
+    RunPacks(place).bring(folders[2:])
+    state = RunPacks(place).state()
+    assert sorted(state.of_run) == ids(folders)
+    assert sorted(len(part.runs) for part in state.parts.values()) == [2, 4]
+    RunPacks(place).fetch([*ids(folders[1:]), "0123456789abcdef"], tmp_path / "runs")
+    assert sorted(path.name for path in (tmp_path / "runs").iterdir()) == ids(folders[1:])
+    assert all(content(folder) == content(tmp_path / "runs" / folder.name) for folder in folders[1:])
+
+
+def test_equal_runs_are_equal_packs_and_what_is_there_is_not_written_again(folders: list[Path], tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        RunPacks(tmp_path / name).bring(folders)
+    (one,), (other,) = pack_files(tmp_path / "a"), pack_files(tmp_path / "b")
+    assert one.read_bytes() == other.read_bytes() and one.name[:64] == other.name[:64]
+    RunPacks(tmp_path / "a").bring(folders)
+    assert len(list((tmp_path / "a" / packs.PACKS).iterdir())) == 1
+
+
+def test_a_pack_is_ended_where_it_is_large(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "PACK_BYTES", 1)
+    RunPacks(tmp_path).bring(folders)
+    assert [len(part.runs) for part in read_log(tmp_path).parts.values()] == [1] * len(folders)
+
+
+BRING = """
+import sys
+from pathlib import Path
+from collectors.store.hadoop import place_of
+from collectors.packs import RunPacks
+
+print("ready", flush=True)
+sys.stdin.readline()
+for folder in sys.argv[2:]:
+    RunPacks(place_of(sys.argv[1])).bring([Path(folder)])
+"""
+
+
+def bringing(root: str, *folders: Path) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", BRING, root, *map(str, folders)], env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process
+
+
+@pytest.mark.slow
+def test_who_bring_at_once_lose_nothing_and_have_nothing_twice(folders: list[Path], tmp_path: Path) -> None:
+    root = tmp_path / "there"
+    several = [bringing(str(root), *folders), bringing(str(root), *reversed(folders)), bringing(str(root), *folders)]
+    for process in several:
+        process.stdin.write("\n")  # type: ignore[union-attr]
+        process.stdin.flush()  # type: ignore[union-attr]
+    assert [process.communicate(timeout=120)[1] for process in several] == [""] * 3
+    state = read_log(root)
+    assert sorted(run_id for part in state.parts.values() for run_id in part.runs) == ids(folders)
+    RunPacks(root).fetch(ids(folders), tmp_path / "runs")
+    assert all(content(folder) == content(tmp_path / "runs" / folder.name) for folder in folders)
+
+
+def test_two_that_find_nothing_bring_the_same_and_one_pack_counts(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second comes while the first has written its pack and not committed it."""
+    first, pack = RunPacks(tmp_path), packs._pack
+
+    def slow(chosen: list[Path], file: object) -> tuple[str, int]:
+        monkeypatch.setattr(packs, "_pack", pack)
+        RunPacks(tmp_path).bring(folders[:2])
+        return pack(chosen, file)
+
+    monkeypatch.setattr(packs, "_pack", slow)
+    first.bring(folders)
+    state = read_log(tmp_path)
+    assert sorted(run_id for part in state.parts.values() for run_id in part.runs) == ids(folders)
+    assert sorted(len(part.runs) for part in state.parts.values()) == [2, len(folders) - 2]
+
+
+@settings(max_examples=25)
+@given(at=st.integers(0, 10**9), bit=st.integers(0, 7))
+def test_a_flipped_bit_is_named_and_costs_one_run_at_most(folders: list[Path], at: int, bit: int) -> None:
+    with TemporaryDirectory() as name:
+        root, runs, told = Path(name, "there"), Path(name, "runs"), list[str]()
+        RunPacks(root).bring(folders)
+        (pack,) = pack_files(root)
+        data = bytearray(pack.read_bytes())
+        data[at % len(data)] ^= 1 << bit
+        pack.write_bytes(data)
+        RunPacks(root, told.append).fetch(ids(folders), runs)
+        (line,) = told
+        assert str(pack) in line and "is not as it was written" in line and "set aside" in line
+        state = read_log(root)
+        assert all(is_whole(path) for path in runs.iterdir())
+        assert sorted(state.of_run) == sorted(path.name for path in runs.iterdir()), "what is whole is there again"
+        assert pack not in pack_files(root) and pack.exists()
+        in_directory = at % len(data) > len(data) * 0.8  # ZIP's own list of what is in it
+        assert len(state.of_run) >= (0 if in_directory else len(folders) - 1)
+
+
+def test_a_pack_that_is_gone_or_cut_off_is_made_anew_by_who_has_its_runs(folders: list[Path], tmp_path: Path) -> None:
+    root, told = tmp_path / "there", list[str]()
+    RunPacks(root).bring(folders[:2])
+    RunPacks(root).bring(folders[2:4])
+    gone, cut = pack_files(root)
+    gone.unlink()
+    cut.write_bytes(cut.read_bytes()[:-30])
+    RunPacks(root, told.append).fetch(ids(folders), tmp_path / "runs")
+    assert len(told) == 2 and not read_log(root).of_run.keys() & set(ids(folders[:2]))
+    RunPacks(root).bring(folders)
+    RunPacks(root).fetch(ids(folders), tmp_path / "runs")
+    assert all(content(folder) == content(tmp_path / "runs" / folder.name) for folder in folders)
+
+
+def test_a_damaged_folder_here_is_fetched_again(folders: list[Path], tmp_path: Path) -> None:
+    told: list[str] = []
+    RunPacks(tmp_path / "there").bring(folders)
+    shutil.copytree(folders[0], tmp_path / "runs" / folders[0].name)
+    with (tmp_path / "runs" / folders[0].name / "runs.parquet").open("r+b") as file:
+        file.write(b"X")
+    RunPacks(tmp_path / "there", told.append).fetch(ids(folders[:1]), tmp_path / "runs")
+    assert len(told) == 1 and f"{folders[0].name}.damaged" in told[0]
+    assert content(folders[0]) == content(tmp_path / "runs" / folders[0].name)
+
+
+def test_what_a_killed_command_wrote_and_did_not_commit_is_not_there(folders: list[Path], tmp_path: Path) -> None:
+    root = tmp_path / "there"
+    (root / packs.PACKS).mkdir(parents=True)
+    (root / packs.PACKS / f"{'0' * 64}-00000000.zip").write_bytes(b"PK half of it")
+    assert not RunPacks(root).state().of_run
+    RunPacks(root).bring(folders)
+    assert sorted(RunPacks(root).state().of_run) == ids(folders)
+
+
+@pytest.mark.slow
+def test_where_nobody_answers_is_one_line(folders: list[Path], tmp_path: Path) -> None:
+    there = place_of("hdfs://127.0.0.1:9/out", {"ipc.client.connect.max.retries": "0"})
+    for do in (lambda: RunPacks(there).bring(folders), lambda: RunPacks(there).fetch(ids(folders), tmp_path)):
+        with pytest.raises(MachineError, match=r"hdfs://127.0.0.1:9/out\S*: ConnectException.*; what is finished st"):
+            do()
+
+
+@pytest.mark.slow
+def test_java_that_ends_in_the_middle_is_one_line(folders: list[Path], tmp_path: Path) -> None:
+    there = RunPacks(place_of(f"file://{tmp_path}"))
+    there.bring(folders[:1])
+    hadoop._gateway().shutdown()
+    with pytest.raises(MachineError, match="Hadoop's Java has ended"):
+        there.state()
+    hadoop.forget_java()
+    assert isinstance(there.root, HadoopPath) and sorted(there.state().of_run) == ids(folders[:1])

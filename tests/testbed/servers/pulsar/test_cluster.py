@@ -1,0 +1,76 @@
+"""A real cluster of Pulsar, in namespaces and on the loopback: it comes up, moves topics, and goes."""
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from testbed.hosts.local import LocalSite
+from testbed.hosts.state import start_time
+from testbed.servers.pulsar.admin import WHOLE, NotDone, Topic, boundaries, topic_hash
+from testbed.servers.pulsar.cluster import PulsarCluster
+from testbed.topologies.topology import mesh
+from tests.live import needs
+from tests.testbed.servers.pulsar.conftest import NETWORK
+
+MEMORY_BYTES = 1.5e9  # of all processes of three brokers
+
+pytestmark = [needs("pulsar", *NETWORK), pytest.mark.long, pytest.mark.slow]
+
+
+@pytest.fixture
+def tenant(cluster: PulsarCluster, request: pytest.FixtureRequest) -> str:
+    """One of the test's own, with a namespace ``n`` of one bundle."""
+    name = f"t{abs(hash(request.node.name))}"
+    cluster.admin.make_tenant(name)
+    cluster.admin.make_namespace(name, "n")
+    return name
+
+
+def resident_bytes(cluster: PulsarCluster) -> int:
+    return sum(psutil.Process(process.pid).memory_info().rss for _, process in cluster.processes)
+
+
+def test_three_brokers_know_each_other_and_are_small(cluster: PulsarCluster) -> None:
+    assert cluster.admin.alive() == sorted(cluster.brokers) and cluster.admin.leader() in cluster.brokers
+    assert resident_bytes(cluster) <= MEMORY_BYTES
+
+
+def test_a_topic_goes_to_the_broker_that_is_named(cluster: PulsarCluster, tenant: str) -> None:
+    topic, admin = Topic(tenant, "n", "x"), cluster.admin
+    owner = admin.owner_of(topic)
+    assert admin.bundle_of(topic) == WHOLE
+    others = [broker for broker in cluster.brokers if broker != owner]
+    for target in [*others, owner]:
+        admin.move(topic, WHOLE, target)
+        assert {admin.owner_of(topic, asked) for asked in cluster.brokers} == {target}
+    with pytest.raises(NotDone, match="500"):
+        admin.move(topic, WHOLE, owner)
+
+
+def test_topics_of_one_namespace_are_moved_apart(cluster: PulsarCluster, tenant: str) -> None:
+    topics = [Topic(tenant, "cut", f"x{number}") for number in range(8)]
+    cluster.admin.make_namespace(tenant, "cut", boundaries(topics))
+    bundles = {topic: cluster.admin.bundle_of(topic) for topic in topics}
+    for topic, bundle in bundles.items():
+        low, high = (int(cut, 16) for cut in bundle.split("_"))
+        assert low <= topic_hash(topic) < high, "Pulsar counts its hashes otherwise"
+    assert len(set(bundles.values())) == len(topics)
+    owners = {topic: cluster.admin.owner_of(topic) for topic in topics}
+    moved = topics[3]
+    target = next(broker for broker in cluster.brokers if broker != owners[moved])
+    cluster.admin.move(moved, bundles[moved], target)
+    assert {topic: cluster.admin.owner_of(topic) for topic in topics} == {**owners, moved: target}
+
+
+def test_on_the_loopback_it_leaves_nothing(tmp_path: Path) -> None:
+    with LocalSite(mesh("near", ["b1"], 0), tmp_path / "run", tmp_path) as site:
+        with PulsarCluster(site, ["b1"], "b1") as cluster:
+            pids = [process.pid for _, process in cluster.processes]
+            assert len(pids) == 3 and cluster.admin.owner_of(Topic("public", "default", "x")) == cluster.brokers[0]
+            assert cluster.brokers[0].startswith("127.0.0.1:")
+            used = {file.path for pid in pids for file in psutil.Process(pid).memory_maps()}
+            used |= {file.path for pid in pids for file in psutil.Process(pid).open_files()}
+        assert [start_time(pid) for pid in pids] == [None] * 3 and site.processes == []
+    assert not [path for path in used if path.startswith("/tmp/") and not path.startswith(str(tmp_path))]
+    assert not Path("logs").exists(), "a log was written where we are"
