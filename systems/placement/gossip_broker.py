@@ -25,7 +25,17 @@ from systems.parts.overlay import overlay
 from systems.parts.vivaldi import Coordinate
 from systems.placement import epulsar
 from systems.placement.broker import BrokerNode
-from systems.placement.gossip_messages import Ask, GiveBack, Lapsed, Renew, Renewed, Reports, Told, Vote
+from systems.placement.gossip_messages import (
+    BrokerNews,
+    Contested,
+    GiveBack,
+    Lapsed,
+    Renew,
+    Renewed,
+    Reports,
+    RequestVote,
+    Vote,
+)
 from systems.placement.messages import (
     Create,
     Delete,
@@ -95,7 +105,7 @@ class PlacerNode:
         self._claims: dict[str, _Claim] = {}
         self._ballot = 0
         self._mine = View()  # of this broker alone
-        self._news: dict[str, Told] = {}
+        self._news: dict[str, BrokerNews] = {}
         self._moving: dict[str, tuple[str, int]] = {}  # unit -> to whom, since when
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -140,16 +150,19 @@ class PlacerNode:
                 return self._renewed(source, session, sent_at_ns, now_ns)
             case Lapsed(session):
                 return self._lapsed(source, session, now_ns)
-            case Ask(session, ballot, unit):
+            case RequestVote(session, ballot, unit):
                 if not self._voter.is_in(source, session, now_ns):
                     return [Send(source, Lapsed(session))]
-                return [Send(source, Vote(session, ballot, unit, self._voter.vote(unit, source, now_ns)))]
+                return self._asked(source, session, ballot, unit, now_ns)
             case Vote(session, ballot, unit, holder):
                 claim = self._claims.get(unit)
                 if claim is None or claim.ballot != ballot or self._peers[source].session != session:
                     return []
                 claim.votes[source] = holder
                 return self._count(unit, claim, now_ns)
+            case Contested(unit):
+                unwanted = unit not in self._claims
+                return [Send(source, GiveBack(self._peers[source].session, unit, NOBODY))] if unwanted else []
             case GiveBack(session, unit, successor):
                 if self._voter.is_in(source, session, now_ns):
                     self._voter.give_back(unit, source, successor, now_ns)
@@ -195,7 +208,9 @@ class PlacerNode:
         effects: list[Effect] = [Send(name, Renew(peer.session, now_ns, not peer.open))]
         if peer.open:
             lacking = [(unit, claim) for unit, claim in self._claims.items() if claim.votes.get(name) != self.node_id]
-            effects += [Send(name, Ask(peer.session, claim.ballot, unit)) for unit, claim in lacking if claim.owns]
+            effects += [
+                Send(name, RequestVote(peer.session, claim.ballot, unit)) for unit, claim in lacking if claim.owns
+            ]
         return effects
 
     def _renewed(self, name: str, session: int, sent_at_ns: int, now_ns: int) -> list[Effect]:
@@ -207,7 +222,7 @@ class PlacerNode:
         effects = list(self._lapse_timer(now_ns))
         for unit, claim in list(self._claims.items()):
             if first:
-                effects.append(Send(name, Ask(session, claim.ballot, unit)))
+                effects.append(Send(name, RequestVote(session, claim.ballot, unit)))
             effects += self._count(unit, claim, now_ns)
         return effects
 
@@ -247,13 +262,21 @@ class PlacerNode:
         self._claims[unit] = claim = _Claim(ticket, 0, now_ns + self.answer_ns)
         return [*self._canvass(unit, claim, now_ns), *self._claims_timer()]
 
+    def _asked(self, source: str, session: int, ballot: int, unit: str, now_ns: int) -> list[Effect]:
+        """A vote.  Whoever has it already may not know that (a migration's target) nor want it: it shall say so."""
+        if unit not in self._claims:
+            self._voter.give_back(unit, self.node_id, NOBODY, now_ns)
+        holder = self._voter.vote(unit, source, now_ns)
+        reply: list[Effect] = [Send(source, Vote(session, ballot, unit, holder))]
+        return [*reply, Send(holder, Contested(unit))] if holder in self._peers and holder != source else reply
+
     def _canvass(self, unit: str, claim: _Claim, now_ns: int) -> list[Effect]:
         """Ask everybody for a vote, oneself first."""
         self._ballot += 1
         claim.ballot, claim.again_ns, claim.attempts = self._ballot, FOREVER_NS, claim.attempts + 1
         claim.votes = {self.node_id: self._voter.vote(unit, self.node_id, now_ns)}
         known = [(name, peer) for name, peer in self._peers.items() if peer.open]
-        asks: list[Effect] = [Send(name, Ask(peer.session, claim.ballot, unit)) for name, peer in known]
+        asks: list[Effect] = [Send(name, RequestVote(peer.session, claim.ballot, unit)) for name, peer in known]
         return [*asks, *self._count(unit, claim, now_ns)]
 
     def _count(self, unit: str, claim: _Claim, now_ns: int) -> list[Effect]:
@@ -266,8 +289,12 @@ class PlacerNode:
             claim.owned_ns = now_ns
             return [*self._lapse_timer(now_ns), *self._tell_broker(Done(claim.ticket, True), now_ns)]
         others = Counter(holder for holder in claim.votes.values() if holder not in (NOBODY, self.node_id))
-        if max(others.values(), default=0) >= majority(len(self.brokers)):
-            return self._lose(unit, claim, now_ns)
+        winner, count = others.most_common(1)[0] if others else (NOBODY, 0)
+        if count >= majority(len(self.brokers)):
+            effects = self._lose(unit, claim, now_ns)
+            if self._voter.lives(winner, now_ns):  # so clients that ask here next are told of it
+                self._voter.vote(unit, winner, now_ns)
+            return effects
         if len(claim.votes) < len(self.brokers):
             return []
         wait_ns = int(self._rng.integers(1, self.retry_ns << min(claim.attempts, 4), endpoint=True))
@@ -307,11 +334,11 @@ class PlacerNode:
     def _report(self, report: BrokerReport, now_ns: int) -> None:
         """The broker's report on itself and its units: what others need of it is news."""
         self._mine.reported(self.node_id, report)
-        self._news[self.node_id] = Told(
+        self._news[self.node_id] = BrokerNews(
             self.node_id, now_ns, report.coordinate, round(report.out_rps, 3), report.utilisation
         )
 
-    def _hear(self, source: str, told: Told) -> None:
+    def _hear(self, source: str, told: BrokerNews) -> None:
         known_ns = self._peers[source].told_ns
         known_ns[told.broker] = max(told.at_ns, known_ns.get(told.broker, told.at_ns))
         if told.broker not in self._news or told.at_ns > self._news[told.broker].at_ns:
@@ -347,7 +374,8 @@ class PlacerNode:
     def _owner_of(self, topic: str, coordinate: Coordinate | None, now_ns: int) -> str:
         """Who has the topic, or shall have it; "" where this broker cannot know, or where nobody can own anything."""
         unit = self.strategy.unit_of(topic)
-        if unit in self._claims:
+        claim = self._claims.get(unit)
+        if claim is not None and claim.owns:  # who only asks for votes may be losing them to the owner
             return self.node_id
         in_reach = 1 + sum(peer.valid_until_ns > now_ns for peer in self._peers.values())
         if not self._voter.votes(now_ns) or in_reach < majority(len(self.brokers)):

@@ -32,7 +32,7 @@ class Lapsed(Message):
 
 
 @dataclass(frozen=True)
-class Ask(Message):
+class RequestVote(Message):
     """Vote for me; ``ballot``: which of my attempts it is."""
 
     session: int
@@ -51,6 +51,13 @@ class Vote(Message):
 
 
 @dataclass(frozen=True)
+class Contested(Message):
+    """Another asks me for the vote that you have: give it back unless you want it."""
+
+    unit: str
+
+
+@dataclass(frozen=True)
 class GiveBack(Message):
     """I want your vote no longer; ``successor``: who should have it."""
 
@@ -60,7 +67,7 @@ class GiveBack(Message):
 
 
 @dataclass(frozen=True)
-class Told:
+class BrokerNews:
     """What is said of one broker: ``at_ns``, on its own clock."""
 
     broker: str
@@ -74,7 +81,7 @@ class Told:
 class Reports(Message):
     """Gossip: what the other may not have heard."""
 
-    news: tuple[Told, ...]
+    news: tuple[BrokerNews, ...]
 
 
-MESSAGES = (*FAMILYS, Renew, Renewed, Lapsed, Ask, Vote, GiveBack, Reports)
+MESSAGES = (*FAMILYS, Renew, Renewed, Lapsed, RequestVote, Vote, Contested, GiveBack, Reports)

@@ -80,7 +80,7 @@ def test_calm_migrations_lose_nothing(system: str) -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_another_manager_is_elected_and_topics_still_move(system: str) -> None:
-    bundles = {"bundles": 0} if system == "pulsar" else {}
+    bundles: dict[str, Any] = {"bundles": 0} if system == "pulsar" else {}
     load = {"topics": 8, "rate_rps": 10.0}
     faults = [crash("20s", "manager1")]
     journal = placed(system, faults, "50s", "static-topics", load, periodic="5s", bound="10s", **bundles)
