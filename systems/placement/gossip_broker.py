@@ -219,12 +219,13 @@ class PlacerNode:
             return []
         first, peer.open = not peer.open, True
         peer.valid_until_ns = max(peer.valid_until_ns, sent_at_ns + held_ns(self.lease_ns))
-        effects = list(self._lapse_timer(now_ns))
+        effects: list[Effect] = []
         for unit, claim in list(self._claims.items()):
             if first:
                 effects.append(Send(name, RequestVote(session, claim.ballot, unit)))
-            effects += self._count(unit, claim, now_ns)
-        return effects
+            if not claim.owns:
+                effects += self._count(unit, claim, now_ns)
+        return [*effects, *self._lapse_timer(now_ns)]
 
     def _lapsed(self, name: str, session: int, now_ns: int) -> list[Effect]:
         """A session is over, and what was voted in it."""
