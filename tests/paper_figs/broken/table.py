@@ -215,7 +215,7 @@ SWARM_TOPICS = [name for swarm in range(1, 17) for name in topics_of(swarm)]
 OVER_SWARMS = {**GOSSIP_PLACER, "workload": "uav-swarms"}
 RESTLESS = {"system.bounds": dict.fromkeys(SWARM_TOPICS, "1ms"), "system.stay": False}
 CHASING = frozen(OVER_SWARMS, RESTLESS, "brokers move what they own wherever it is")
-UNMOVED = frozen(OVER_SWARMS, {"system.place": "1h"}, "brokers never move what they own")
+AS_PULSAR = identical(OVER_SWARMS, PULSAR, "gossip-placer is pulsar, over swarms")
 
 EPULSAR_PLAYS = (
     Play(("epulsar-fig4",), (POLICIES_ALIKE, POLICIES_REVERSED),
@@ -238,8 +238,8 @@ EPULSAR_PLAYS = (
          (Broken("frozen: no fault happens, estimates have settled",
                  (Swap({"system": "epulsar"}, {"study.faults": [], "study.warm_up_rounds": 600}),)),),
          {"E14": ("frozen: no fault happens, estimates have settled",)}),
-    Play(("epulsar-placer",), (NO_CENTRE_IS_ONE, CHASING, UNMOVED),
-         {"P1": (UNMOVED.name,), "P2": (NO_CENTRE_IS_ONE.name,), "P3": (NO_CENTRE_IS_ONE.name,),
+    Play(("epulsar-placer",), (NO_CENTRE_IS_ONE, CHASING, AS_PULSAR),
+         {"P1": (AS_PULSAR.name,), "P2": (NO_CENTRE_IS_ONE.name,), "P3": (NO_CENTRE_IS_ONE.name,),
           "P4": (CHASING.name,), "P5": (NO_CENTRE_IS_ONE.name,), "P6": (NO_CENTRE_IS_ONE.name,)}),
 )  # fmt: skip
 
