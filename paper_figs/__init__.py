@@ -79,6 +79,7 @@ FIGURES = {
     "epulsar-fig7": "paper_figs.epulsar.fig7:FIGURE",
     "epulsar-fig8": "paper_figs.epulsar.fig8:FIGURE",
     "epulsar-fig9": "paper_figs.epulsar.fig9:FIGURE",
+    "epulsar-placer": "paper_figs.epulsar.placer:FIGURE",
     "drl-frontier": "paper_figs.drl.frontier:FIGURE",
     "drl-keys": "paper_figs.drl.keys:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
@@ -121,7 +122,7 @@ OWN = "Of your own"  # what is of no paper, or from outside the tree
 CLAIM_LETTERS = {
     **dict.fromkeys("RM", "srtm"),
     **dict.fromkeys("FK", "drl"),
-    **{"T": "crdt", "S": "dst", "E": "epulsar", "W": "limiters", "D": "deployed"},
+    **{"T": "crdt", "S": "dst", "E": "epulsar", "P": "epulsar", "W": "limiters", "D": "deployed"},
 }
 
 

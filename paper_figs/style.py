@@ -57,6 +57,7 @@ STYLES = {
     "pulsar": Style("Pulsar", "#D55E00", "s", "--"),
     "all-pairs": Style("AllPairs", "#0072B2", "o", "-."),
     "epulsar": Style("ePulsar", "#009E73", "D", "-"),
+    "gossip-placer": Style("gossip placer", "#CC79A7", "^", "-"),
     "optimal": Style("best by true delays", "#000000", "x", ":"),
 }
 SERIES = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00")  # for anything that is no system

@@ -26,4 +26,5 @@ SYSTEMS = {
     "pulsar": "systems.placement.pulsar:SYSTEM",
     "all-pairs": "systems.placement.all_pairs:SYSTEM",
     "epulsar": "systems.placement.epulsar:SYSTEM",
+    "gossip-placer": "systems.placement.gossip_placer:SYSTEM",
 }

@@ -102,6 +102,13 @@ SOAKED: dict[str, tuple[SoakVariant, ...]] = {
     "pulsar": _placed({"bundles": 4}, {"bundles": 0}),
     "all-pairs": _placed({"first": "hash"}),
     "epulsar": _placed({"first": "hash"}, {"literal": True}),
+    "gossip-placer": tuple(
+        _variants(
+            _PLACED, {}, {"hint": False, "proactive": False}, {"first": "hash"}, {"overlay": "ring", "gossip": "3s"},
+            {"out_maximum_rps": 60.0}, {"out_maximum_rps": 60.0, "drain": True}, {"bound": "1ms", "stay": False},
+            {"bound": "1ms", "stay": False, "drain": True}, load=SoakLoad.TOPICS, steps=False,
+        )
+    ),
     "tb-adaptor": tuple(
         _variants(
             {}, {}, {"backlog": "waiting"}, {"zero_backlog": "rates"}, {"window": "2s", "period": "500ms"},

@@ -11,12 +11,14 @@ from harness.experiment import RunSpec
 from systems.parts.laplacian import optimal_cycle
 from systems.parts.throttling_graphs import Graph, laplacian, weighted
 from tests.paper_figs.broken.machine import Broken, Play, Swap, frozen, identical, reversed_
+from workloads.uav_swarms import topics_of
 
 LB, CONC, MAX_MIN, SRTM = ({"system": name} for name in ("lb", "conc", "max-min", "srtm"))
 COUNTER, QUEUE, CENTRAL, LOG = (
     {"system": name} for name in ("crdt-counter", "crdt-queue", "centralised", "sliding-log")
 )
 EPULSAR, PULSAR, ALL_PAIRS = ({"system": name} for name in ("epulsar", "pulsar", "all-pairs"))
+GOSSIP_PLACER = {"system": "gossip-placer"}
 
 
 def only(key: str, *values: object) -> Callable[[RunSpec], bool]:
@@ -208,6 +210,13 @@ DST_PLAYS = (
          {"S14": ("identical: Algorithm 2 is Algorithm 1",)}, tier="fast"),
 )  # fmt: skip
 
+NO_CENTRE_IS_ONE = identical(GOSSIP_PLACER, EPULSAR)
+SWARM_TOPICS = [name for swarm in range(1, 17) for name in topics_of(swarm)]
+OVER_SWARMS = {**GOSSIP_PLACER, "workload": "uav-swarms"}
+RESTLESS = {"system.bounds": dict.fromkeys(SWARM_TOPICS, "1ms"), "system.stay": False}
+CHASING = frozen(OVER_SWARMS, RESTLESS, "brokers move what they own wherever it is")
+AS_PULSAR = identical(OVER_SWARMS, PULSAR, "gossip-placer is pulsar, over swarms")
+
 EPULSAR_PLAYS = (
     Play(("epulsar-fig4",), (POLICIES_ALIKE, POLICIES_REVERSED),
          {"E4": (POLICIES_ALIKE.name, POLICIES_REVERSED.name), "E5": (POLICIES_ALIKE.name, POLICIES_REVERSED.name)},
@@ -229,6 +238,9 @@ EPULSAR_PLAYS = (
          (Broken("frozen: no fault happens, estimates have settled",
                  (Swap({"system": "epulsar"}, {"study.faults": [], "study.warm_up_rounds": 600}),)),),
          {"E14": ("frozen: no fault happens, estimates have settled",)}),
+    Play(("epulsar-placer",), (NO_CENTRE_IS_ONE, CHASING, AS_PULSAR),
+         {"P1": (AS_PULSAR.name,), "P2": (NO_CENTRE_IS_ONE.name,), "P3": (NO_CENTRE_IS_ONE.name,),
+          "P4": (CHASING.name,), "P5": (NO_CENTRE_IS_ONE.name,), "P6": (NO_CENTRE_IS_ONE.name,)}),
 )  # fmt: skip
 
 # Claims whose measure compares neither systems nor variants, or that take what is not here.

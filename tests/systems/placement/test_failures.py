@@ -20,6 +20,7 @@ def placed(
     duration: str = "60s",
     workload: str = "topic-churn",
     load: dict[str, Any] | None = None,
+    topology: dict[str, Any] | None = None,
     **options: Any,
 ) -> Journal:
     """A run over four sites with two candidates for load manager; the clients of a topic are at one site."""
@@ -31,7 +32,7 @@ def placed(
         workload=workload,
         workload_options=load if load is not None else {**mine, **(of_workload if workload == "topic-churn" else {})},
         topology="city-mec",
-        topology_options={"managers": 2},
+        topology_options=topology or {"managers": 2},
         study="placement",
         study_options={"duration": duration, "faults": list(faults)},
     )
@@ -79,7 +80,7 @@ def test_calm_migrations_lose_nothing(system: str) -> None:
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_another_manager_is_elected_and_topics_still_move(system: str) -> None:
-    bundles = {"bundles": 0} if system == "pulsar" else {}
+    bundles: dict[str, Any] = {"bundles": 0} if system == "pulsar" else {}
     load = {"topics": 8, "rate_rps": 10.0}
     faults = [crash("20s", "manager1")]
     journal = placed(system, faults, "50s", "static-topics", load, periodic="5s", bound="10s", **bundles)
