@@ -33,7 +33,7 @@ from systems.api import (
     Violation,
 )
 from systems.distribution import tb_adaptor
-from systems.distribution.tb_adaptor import ADAPTOR, Adaptor, BrokerAgent, NewLimit, Split, TopicStatistics
+from systems.distribution.tb_adaptor import ADAPTOR, Adaptor, BrokerAgent, History, NewLimit, Split, TopicStatistics
 from systems.parts.concentration import max_min_quotas
 from systems.parts.options import span_ns
 
@@ -140,9 +140,10 @@ class Agent(BrokerAgent):
 class Controller(Adaptor):
     """TB Adaptor, and who moves publishers.
 
-    A broker that was silent for all of the history is none for the time being: nobody is sent there.  While an order is
-    unanswered its broker gets no other, until the history is over.  What has moved counts at once: rates of before are
-    corrected by it.
+    A broker that is overloaded is relieved until it has its share, or nobody is left whose move would bring it nearer.
+    One that was silent for all of the history is none for the time being: nobody is sent there.  While an order is
+    unanswered its broker gets no other, until the history is over.  What has moved counts at once: the histories of
+    both brokers begin anew with what is left of them, TB Adaptor's as well, so that tokens go along.
     """
 
     def __init__(self, node_id: str, config: Config, splits: Mapping[str, Split]):
@@ -151,7 +152,8 @@ class Controller(Adaptor):
         ((self.topic, split),) = splits.items()
         self.capacities_rps = {broker: config.capacities_rps.get(broker, inf) for broker in split}
         self.history_ns = max(duration_ns(config.history), 2 * self.period_ns)
-        self.rates: dict[str, deque[list[float]]] = {broker: deque() for broker in split}  # (at_ns, rate_rps)
+        self.rates = {broker: History(self.history_ns) for broker in split}
+        self.relieved: set[str] = set()
         self.ordered_ns: dict[str, int] = {}  # source -> when it got an order that it has not answered
         self.allowance, self.allowed_at_ns = 0.0, 0
 
@@ -161,27 +163,34 @@ class Controller(Adaptor):
             case Start():
                 self.allowed_at_ns = now_ns
             case Delivery(source, TopicStatistics(topic, rate_rps)) if topic == self.topic and source in self.rates:
-                self.rates[source].append([now_ns, rate_rps])
+                self.rates[source].add(now_ns, rate_rps, 0.0)
             case Delivery(source, Moved(target, rate_rps, decided_at_ns)):
                 if self.ordered_ns.get(source) == decided_at_ns:
                     del self.ordered_ns[source]
-                    self._correct(source, -rate_rps)
-                    self._correct(target, rate_rps)
+                    self._correct(now_ns, {source: -rate_rps, target: rate_rps})
+                    if rate_rps == 0:
+                        self.relieved.discard(source)
                 return []
             case Timer("adapt") if self.options.migrates:
-                return [*super().handle(event, now_ns), *self._relieve(now_ns)]
+                effects = super().handle(event, now_ns)
+                return [*effects, *self._relieve(now_ns)]
         return super().handle(event, now_ns)
 
-    def _correct(self, broker: str, rate_rps: float) -> None:
-        for entry in self.rates.get(broker, ()):
-            entry[1] += rate_rps
+    def _correct(self, now_ns: int, more_rps: Mapping[str, float]) -> None:
+        """Histories begin anew with the present rates, and so much more."""
+        adapted = self.topics[self.topic].history
+        for broker, more in more_rps.items():
+            rate_rps = max(0.0, self.rates[broker].weights(now_ns)[0] + more)
+            for histories in (self.rates, adapted):
+                backlog = histories[broker].weights(now_ns)[1]
+                histories[broker].reports.clear()
+                histories[broker].add(now_ns, rate_rps, backlog)
 
     def _heard(self, now_ns: int) -> dict[str, float]:
         """Average rate of each broker that said anything."""
-        for told in self.rates.values():
-            while told and told[0][0] <= now_ns - self.history_ns:
-                told.popleft()
-        return {broker: sum(rate for _, rate in told) / len(told) for broker, told in self.rates.items() if told}
+        told = {broker: history for broker, history in self.rates.items() if history.reports}
+        rates = {broker: history.weights(now_ns)[0] for broker, history in told.items()}
+        return {broker: rates[broker] for broker in told if told[broker].reports[-1][0] > now_ns - self.history_ns}
 
     def _relieve(self, now_ns: int) -> list[Effect]:
         """An order to each broker that is overloaded, most loaded first."""
@@ -194,7 +203,11 @@ class Controller(Adaptor):
         effects: list[Effect] = []
         for source in sorted(rates, key=lambda one: (-rates[one] / capacities[one], one)):
             most, excess_rps = int(self.allowance), rates[source] - quotas[source]
-            if rates[source] <= self.options.high * capacities[source] or excess_rps <= 0 or most < 1:
+            if rates[source] > self.options.high * capacities[source]:
+                self.relieved.add(source)
+            if excess_rps <= 0:
+                self.relieved.discard(source)
+            if source not in self.relieved or most < 1:
                 continue
             if now_ns - self.ordered_ns.get(source, -self.history_ns) < self.history_ns:
                 continue

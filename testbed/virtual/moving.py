@@ -115,8 +115,8 @@ class Deliveries:
     """What became of the messages: of each that came, in order of number, the first copy that did."""
 
     number: Int64
-    publisher: Int64
-    broker: Int64
+    publisher: Int32
+    broker: Int32
     intended_ns: Int64
     sent_ns: Int64
     arrived_ns: Int64
@@ -275,9 +275,10 @@ class MovingPlane:
         came = came[np.lexsort((rows[came, RECEIVED], number[came]))]
         first = came[np.append(True, np.diff(number[came]) != 0)] if len(came) else came
         told = rows[first].T
+        who, broker = told[PUBLISHER].astype(np.int32), told[BROKER].astype(np.int32)
         return Deliveries(
-            number[first], told[PUBLISHER], told[BROKER], intended_ns[first], told[SENT], told[ARRIVED],
-            told[RELEASED], told[RECEIVED], self.outbox.offered_count, self.resent_count, len(came) - len(first),
+            number[first], who, broker, intended_ns[first], told[SENT], told[ARRIVED], told[RELEASED], told[RECEIVED],
+            self.outbox.offered_count, self.resent_count, len(came) - len(first),
         )  # fmt: skip
 
 

@@ -57,16 +57,21 @@ def test_an_overloaded_broker_gives_its_excess_to_the_one_with_most_room() -> No
     assert order.rate_rps == pytest.approx(300.0)  # c's room below its share; a has 400 more than its own
     assert tell(node, 2, {"a": 700.0, "b": 200.0, "c": 0.0}) == [], "an order is under way"
     node.handle(Delivery("a", Moved("c", 150.0, order.decided_at_ns)), 2 * SECOND_NS)
-    assert tell(node, 3, {"a": 550.0, "b": 200.0, "c": 150.0}) == [], "relieved, if not even"
-    ((_, order),) = tell(node, 4, {"a": 750.0, "b": 200.0, "c": 150.0})
-    assert order.target == "c" and order.most == 10
+    ((_, order),) = tell(node, 3, {"a": 550.0, "b": 200.0, "c": 150.0})
+    assert order.target == "c" and order.rate_rps == pytest.approx(150.0), "until it has its share"
+    node.handle(Delivery("a", Moved("c", 0.0, order.decided_at_ns)), 3 * SECOND_NS)
+    assert tell(node, 4, {"a": 550.0, "b": 200.0, "c": 150.0}) == [], "nobody fits any more"
 
 
 def test_what_has_moved_counts_at_once() -> None:
-    node = controller()
+    node = controller(enabled=True)
     ((_, order),) = tell(node, 1, {"a": 700.0, "b": 200.0, "c": 0.0})
-    node.handle(Delivery("a", Moved("c", 300.0, order.decided_at_ns)), SECOND_NS + 1)
-    assert tell(node, 2, {}) == [], "the old reports, corrected, show 400, 200 and 300"
+    node.handle(Delivery("a", Moved("c", 400.0, order.decided_at_ns)), SECOND_NS + 1)
+    due = Timer("adapt", 2 * SECOND_NS)
+    effects = node.handle(due, 2 * SECOND_NS)
+    assert orders(effects) == [], "what is left is 300, 200 and 400"
+    limits = [one.message.rate_rps for one in effects if isinstance(one, Send)]  # type: ignore[attr-defined]
+    assert limits == pytest.approx([400.0, 800 / 3, 1_600 / 3], rel=1e-4), "and tokens go along"
 
 
 def test_a_broker_that_says_nothing_is_no_target() -> None:
