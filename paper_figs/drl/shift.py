@@ -111,7 +111,7 @@ def runs_of(data: Data) -> Frame:
     """
     from pyspark.sql import functions as f
 
-    from analysis.metrics import mean_ns, percentiles
+    from analysis.metrics import percentiles
 
     counts = data.latency_histogram
     latency, closed = (counts.where(f.col("metric") == name) for name in ("end_to_end_latency", "closed_time"))
@@ -124,8 +124,8 @@ def runs_of(data: Data) -> Frame:
     many = latency.groupBy("run_id").agg(
         f.sum("count").alias("message_count"), f.sum(f.when(after, f.col("count"))).alias("after_count")
     )
-    moves = closed.groupBy("run_id").agg(
-        f.sum("count").alias("move_count"), (mean_ns() / MILLISECOND_NS).alias("closed_ms")
+    moves = percentiles(closed, ["run_id"], [0.5]).selectExpr(
+        "run_id", "count as move_count", f"mean_ns / {MILLISECOND_NS} as closed_ms"
     )
     sent = data.table("usage").groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes"))
     measured = (
@@ -260,7 +260,7 @@ def measure_f12(tables: Tables) -> Evidence:
         at_most("to 90 %: share of messages that waited at their publisher", held, 0.05),
         at_most("to 90 %: moves of 100 publishers", moves, 50.0, "moves"),
         at_most("to 60 %: migration's moves", idle, 0.0, "moves"),
-        above("to 90 %: moves of 100 publishers", moves, 0.0, "moves"),
+        above("to 90 %: anybody moves", moves, 0.0, "moves"),
     ))  # fmt: skip
 
 
@@ -281,7 +281,8 @@ NOTES = (
     f"Study moving, calibration edge, {DURATION_S} s with the shift after {SHIFT_AT_S} s; settled: the last "
     f"{SETTLED_S} s. Above: geometric means of each second's p99 with 95 % intervals, by intended instants. Below: "
     "seconds after the shift whose p99 is above the SLO, means with 95 % intervals; moves, and the share of the "
-    "messages that waited at their publisher while it moved. At most 10 publishers move a second."
+    "messages that waited at their publisher while it moved. At most 10 publishers move a second; "
+    "where no broker is overloaded migration is split."
 )
 TITLE = "Traffic shifts: tokens follow, publishers move, or both"
 NO_GRID = "the scale small has no grid: publishers move in virtual time"

@@ -39,6 +39,8 @@ def run(asked: Moving) -> Shown:
     if found.lost_count or found.out_of_order_count:
         what = f"{found.lost_count} messages lost, {found.out_of_order_count} out of order"
         raise SystemFault(what, "a publisher that moves loses nothing: tell us of this run")
+    if found.waiting_count:
+        raise SystemFault(f"{found.waiting_count} messages wait at publishers for ten minutes", "give brokers tokens")
     messages = _rows(found, deployment.topic) if asked.keeps_messages else {}
     windows = _windows(asked, found, plane)
     return Shown(envelope, windows, found, plane.transfers, plane.refused_count, samples, messages)

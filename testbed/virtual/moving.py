@@ -123,13 +123,14 @@ class Deliveries:
     released_ns: Int64
     received_ns: Int64
     offered_count: int
+    waiting_count: int  # still at their publishers
     resent_count: int  # offers after the first
     surplus_count: int  # copies that came after the first
 
     @property
     def lost_count(self) -> int:
-        """Messages that never came."""
-        return self.offered_count - len(self.number)
+        """Messages that never came, and wait nowhere."""
+        return self.offered_count - len(self.number) - self.waiting_count
 
     @property
     def out_of_order_count(self) -> int:
@@ -269,7 +270,7 @@ class MovingPlane:
             fleet.journal = grown
 
     def deliveries(self) -> Deliveries:
-        """Of all that has been sent; what still waits counts as lost."""
+        """Of all that has been offered so far."""
         rows, (number, intended_ns) = self._rows(), self.outbox.sent()
         came = np.flatnonzero(~self._gone)
         came = came[np.lexsort((rows[came, RECEIVED], number[came]))]
@@ -278,8 +279,14 @@ class MovingPlane:
         who, broker = told[PUBLISHER].astype(np.int32), told[BROKER].astype(np.int32)
         return Deliveries(
             number[first], who, broker, intended_ns[first], told[SENT], told[ARRIVED], told[RELEASED], told[RECEIVED],
-            self.outbox.offered_count, self.resent_count, len(came) - len(first),
+            self.outbox.offered_count, self._waiting(number[first]), self.resent_count, len(came) - len(first),
         )  # fmt: skip
+
+    def _waiting(self, delivered: Int64) -> int:
+        """Messages at their publishers, without those of which a copy came."""
+        waiting = self.outbox.waiting
+        again = np.isin(waiting.number, delivered) & (waiting.messages == 1)
+        return int(waiting.messages[~again].sum())
 
 
 class MovingLoop(EventLoop):

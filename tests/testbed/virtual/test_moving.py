@@ -36,7 +36,7 @@ def check(moved: MovingPlane) -> Deliveries:
     moved.advance(END_NS + 60 * SECOND_NS)
     found = moved.deliveries()
     offered = moved.outbox.schedule.block(0, END_NS)
-    assert found.lost_count == 0 and found.out_of_order_count == 0
+    assert found.lost_count == found.waiting_count == found.out_of_order_count == 0
     assert found.offered_count == offered.message_count and (np.diff(found.number) == 1).all()
     assert (found.intended_ns == np.repeat(offered.at_ns, offered.count)).all()
     assert (found.publisher == np.repeat(offered.publisher, offered.count)).all()
