@@ -166,7 +166,8 @@ def measure_f16(tables: Tables) -> Evidence:
 HERE = ("drl-interval",)
 CLAIMS = (
     Claim("F13", "ours, by SRTM V-D", "However often a bucket is divided anew, steady traffic does not thank for it: "
-          "TB Adaptor, leases and throttlers leave the penalty at every interval.", HERE, measure_f13),
+          "TB Adaptor, leases and throttlers leave the penalty at every interval.", HERE, measure_f13,
+          why="A burst lasts b / r, 20 to 30 ms: whoever passes parts on every 10 ms has them there in time."),
     Claim("F14", "ours, by the thesis, 3.1", "Gossip has to be faster than b / r: every 10 ms the counter's access "
           "delay is below a split bucket's, each second above.", HERE, measure_f14),
     Claim("F15", "ours, by the thesis, 3.1", "Credit grows with the interval: each second the counter owes the bucket "
