@@ -82,6 +82,8 @@ FIGURES = {
     "epulsar-placer": "paper_figs.epulsar.placer:FIGURE",
     "drl-frontier": "paper_figs.drl.frontier:FIGURE",
     "drl-keys": "paper_figs.drl.keys:FIGURE",
+    "drl-shift": "paper_figs.drl.shift:FIGURE",
+    "drl-interval": "paper_figs.drl.interval:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "placement-bound": "paper_figs.beyond.placement_bound:FIGURE",

@@ -12,6 +12,7 @@ STUDIES = {
     "distribution": "studies.distribution.study:STUDY",
     "sharing": "studies.sharing.study:STUDY",
     "control": "studies.control.study:STUDY",
+    "moving": "studies.moving.study:STUDY",
     "limiting": "studies.limiting.study:STUDY",
     "erlang": "studies.erlang.study:STUDY",
     "throttling": "studies.throttling.study:STUDY",

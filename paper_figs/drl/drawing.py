@@ -20,6 +20,7 @@ LOOKS = {
 }
 LEAST_BYTES = 0.1  # where who says nothing stands on the log axis
 PANELS = (("lb", 1), ("srtm", 1), ("lb", 10), ("srtm", 10))
+ROOM, APART = 1.6, 0.3  # beside the first and last round trip, a factor; of what stands side by side, decades
 WIDTHS = (2.5, 3.0, 0.8, 0.7, 0.9)
 
 
@@ -46,23 +47,28 @@ def load_of(size: int) -> str:
 
 
 def _draw_by_rtt(axes: Axes, part: Frame, runs: Frame) -> None:
+    """Over the round trips that this panel has; what was measured at one of them stands side by side."""
     if part.empty:
         drawing.sentence(axes, "not run")
         return
+    trips = sorted(set(part.rtt_ms.dropna()))
     drawing.log_axis(axes)
-    drawing.log_axis(axes, "x", steps=(1, 2, 5))
+    drawing.log_axis(axes, "x", at=trips)
     drawing.rule(axes, float(runs.slo_ms.iloc[0]))
-    ends = [float(runs.rtt_ms.min()), float(runs.rtt_ms.max())]
+    ends = [trips[0] / ROOM, trips[-1] * ROOM]
+    talking = [name for name in LOOKS if part[part.sharing == name].rtt_ms.notna().any()]
+    shifts = dict(zip(talking, drawing.beside(len(talking), APART), strict=True))
     for name, look in LOOKS.items():
         mine = part[part.sharing == name]
         if mine.empty:
             continue
-        if mine.rtt_ms.isna().all():
+        if name not in shifts:
             level = geometric(samples(mine.p99_ms)).mean
             drawing.curve(axes, ends, [level, level], look)
         else:
             at, intervals = intervals_by(mine, "rtt_ms", "p99_ms", geometric)
-            drawing.interval_points(axes, at, intervals, look, joined=True)
+            drawing.interval_points(axes, [10 ** shifts[name] * trip for trip in at], intervals, look, joined=True)
+    axes.set_xlim(*ends)
     axes.set_xlabel("round trip between brokers (ms)")
     axes.set_ylabel("p99 latency (ms)")
 

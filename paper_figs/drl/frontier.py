@@ -293,6 +293,7 @@ CLAIMS = (
           "brokers beats split buckets on few at 1 ms, and loses at 100 ms.", HERE, measure_f7),
 )  # fmt: skip
 NOTES = (
+    "Above, what stands side by side has one round trip. "
     "Study sharing, calibration edge (made up, see its file), rounds of 5 s, each judged on a fresh one. Searches "
     "measure split buckets; then the bucket is shared. Bytes: of all messages of control in the judged round, "
     f"as encoded, a message of the topic. Of a winner all candidates owe the bucket (r, b) at most {DEBT_MS:g} ms of "

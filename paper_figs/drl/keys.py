@@ -157,9 +157,12 @@ def _draw_measure(axes: Axes, runs: Frame, value: str) -> None:
         band = ([interval.low] * 2, [interval.high] * 2) if interval.count > 1 else None
         drawing.curve(axes, [low, high], [interval.mean] * 2, style_of(system), band)
     told = runs[runs.system == "srtm"]
-    for (mistake, look), shift in zip(MISTAKES.items(), drawing.beside(len(MISTAKES), 0.05), strict=True):
+    looks = {mistake: look for mistake, look in MISTAKES.items() if (told.mistake == mistake).any()}
+    for (mistake, look), shift in zip(looks.items(), drawing.beside(len(looks), 0.05), strict=True):
         at, intervals = intervals_by(told[told.mistake.isin([RIGHT, mistake])], "share", value, _mean(value))
-        drawing.interval_points(axes, [share + shift for share in at], intervals, look, joined=True)
+        drawing.interval_points(axes, [share + shift for share in at], intervals, look, joined=len(at) > 2)
+    if told.share.nunique() == 2:  # nothing between them is known
+        axes.set_xlim(-0.4, 1.4)
     if value != "p99_ms":
         axes.set_ylim(bottom=0)
 

@@ -105,10 +105,22 @@ def shared_as(one: str, other: str) -> Broken:
 NO_STORE, FREE_COUNT, PAID = shared_as("central", "split"), shared_as("counter", "split"), shared_as("leases", "ideal")
 SPREAD = identical(SRTM, LB)
 KEYS_RIGHT = set_to("workload.wrong", 0.0, 0.5, 1.0)
+NO_ADAPTOR = frozen({"system": "tb-adaptor"}, {"system.enabled": False}, "TB Adaptor only reports")
+NO_MOVES = frozen({"study.migrates": True}, {"study.migrates": False}, "nobody moves")
+NO_SHIFT = set_to("workload.share_after", 0.5, 0.6, 0.9)
+EVERYBODY = frozen({"study.migrates": True}, {"study.high": 0.5}, "half a capacity is too much")
+SLOW = set_to("study.interval", "10s", "100ms")
+NEVER_FAST, NEVER_SLOW = set_to("study.interval", "1s", "10ms"), set_to("study.interval", "10ms", "1s")
 DRL_PLAYS = (
     Play(("drl-frontier",), (NO_STORE, FREE_COUNT, PAID, SPREAD),
          {"F1": (PAID.name,), "F2": (FREE_COUNT.name,), "F3": (NO_STORE.name,), "F4": (SPREAD.name,),
           "F5": (NO_STORE.name, SPREAD.name), "F6": (NO_STORE.name,), "F7": (NO_STORE.name,)}),
+    Play(("drl-shift",), (NO_ADAPTOR, NO_MOVES, NO_SHIFT, EVERYBODY),
+         {"F8": (NO_ADAPTOR.name, NO_SHIFT.name), "F9": (NO_SHIFT.name,), "F10": (NO_MOVES.name,),
+          "F11": (NO_ADAPTOR.name, NO_MOVES.name), "F12": (NO_MOVES.name, EVERYBODY.name)}),
+    Play(("drl-interval",), (PAID, FREE_COUNT, SLOW, NEVER_FAST, NEVER_SLOW),
+         {"F13": (PAID.name,), "F14": (FREE_COUNT.name, NEVER_FAST.name, NEVER_SLOW.name),
+          "F15": (FREE_COUNT.name, NEVER_FAST.name), "F16": (SLOW.name,)}),
     Play(("drl-keys",), (KEYS_RIGHT, BLIND, SRTM_REVERSED),
          {"K1": (BLIND.name,), **{claim: (KEYS_RIGHT.name,) for claim in ("K2", "K3", "K4", "K5")},
           "K6": (BLIND.name, SRTM_REVERSED.name)}, tier="long"),

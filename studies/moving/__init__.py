@@ -1,0 +1,1 @@
+"""A topic on fixed brokers whose traffic shifts: sub-buckets follow it, publishers move, or both."""

@@ -1,0 +1,72 @@
+"""What is asked of a topic whose traffic shifts, and what its run shows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from core.errors import SpecError
+from core.records import Columns, Envelope, Int64, Sample
+from core.units import duration_ns
+from studies.control.asked import Config as ControlConfig
+from studies.distribution.asked import Deployed
+from studies.sharing.rules import SHARINGS, Shared
+from systems.distribution import migrator
+from systems.distribution.migrator import SYSTEM as MIGRATOR
+from systems.parts.options import span_ns
+from testbed.virtual.moving import Deliveries, Transfer
+
+# Systems that divide a bucket, and what they are called as ways of sharing it.
+DIVIDES = {way.system: name for name, way in SHARINGS.items() if way and (way.part or way.system == "tb-adaptor")}
+
+
+@dataclass(frozen=True)
+class Config(ControlConfig):
+    """Options of the study."""
+
+    duration: str = "60s"  # ours
+    window: str = "1s"  # ours: the histogram's ``round`` counts windows of this length from 1
+    interval: str = "1s"  # between two words of whoever controls; V-D: "each second", and a window of ten
+    rtt: str = "1ms"  # between brokers, and from each to the controller; publishers are on the brokers' LAN
+    migrates: bool = False  # publishers are moved away from overloaded brokers (systems/distribution/migrator.py)
+    high: float = 0.95  # see ``migrator.Config``
+    churn: float = 10.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        span_ns("study moving", "interval", self.interval)
+        span_ns("study moving", "rtt", self.rtt, "0s")
+        if duration_ns(self.rtt) % 2:
+            raise SpecError(f"study moving: rtt = {self.rtt}", "give an even number of nanoseconds: it is halved")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moving(Deployed):
+    """A topic whose publishers begin in equal blocks of ids; ``way``: who divides its bucket."""
+
+    rule: Config
+    way: Shared
+    duration_ns: int
+    window_ns: int
+
+    def migrator_config(self, splits: dict[str, Envelope], topic: str, capacities_rps: dict[str, float]) -> Any:
+        """TB Adaptor's options, and who moves publishers when."""
+        rule, told = self.rule, vars(self.way.configured(splits={topic: splits}))
+        return migrator.Config(
+            **told, migrates=rule.migrates, high=rule.high, churn=rule.churn, capacities_rps=capacities_rps
+        )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run showed.  Histogram counts by metric, a dict a window, each (brokers, BUCKET_COUNT)."""
+
+    envelope: Envelope
+    windows: Sequence[dict[str, Int64]]
+    deliveries: Deliveries
+    transfers: Sequence[Transfer]
+    refused_count: int
+    samples: list[Sample]
+    messages: Columns  # of ``messages``, where they are kept
+
+
+__all__ = ["DIVIDES", "MIGRATOR", "Config", "Moving", "Shown"]

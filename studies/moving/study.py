@@ -1,0 +1,85 @@
+"""The study of traffic that shifts: publishers begin on fixed brokers, in equal blocks of ids.
+
+Whoever divides the topic's bucket is the system: TB Adaptor, on or off, or limiters that lend or pass on parts of it
+(as in study ``sharing``).  Beside TB Adaptor publishers can be moved.
+"""
+
+from itertools import groupby
+
+import numpy as np
+
+from core.errors import SpecError
+from core.units import duration_ns
+from studies.api import Journal, Point, Study, expected_s
+from studies.distribution.study import deployed
+from studies.moving.asked import DIVIDES, Config, Moving, Shown
+from studies.sharing.rules import shared_by
+from studies.sharing.study import summed
+from studies.spec import RunSpec
+from studies.tables import columns, histogram_rows, sample_rows
+from systems.api import System
+from workloads.api import Offer
+
+SECONDS_PER_RUN_SECOND = 0.01  # of a topic of a thousand messages a second, and of a word each second
+
+
+def asked(point: Point, config: Config) -> Moving:
+    """What is asked of the testbed."""
+    name = DIVIDES[point.system.key]
+    way = shared_by(name, config.interval, point.spec.system_options)
+    assert way is not None
+    if config.migrates and way.sharing.part is not None:
+        raise SpecError(f"{name}: grants do not follow publishers", "use tb-adaptor, or migrates = false")
+    duration, window = duration_ns(config.duration), duration_ns(config.window)
+    return Moving(**vars(deployed(point, config, duration)), way=way, duration_ns=duration, window_ns=window)
+
+
+def journal(point: Point, asked: Moving, shown: Shown) -> Journal:
+    """The tables of a run: histograms by window, moves, what was delivered, and what was said for it."""
+    windows = [histogram_rows(counts, number) for number, counts in enumerate(shown.windows, start=1)]
+    found = shown.deliveries
+    counted = {
+        "offered_count": found.offered_count,
+        "delivered_count": len(found.number),
+        "undelivered_count": found.lost_count,
+        "surplus_count": found.surplus_count,
+        "out_of_order_count": found.out_of_order_count,
+        "resent_count": found.resent_count,
+        "refused_count": shown.refused_count,
+    }
+    rows = [(asked.duration_ns, "", name, float(value)) for name, value in counted.items()]
+    moves = [
+        (at_ns, "move", target, len(list(transfers)))
+        for (at_ns, target), transfers in groupby(shown.transfers, key=lambda one: (one.told_ns, one.target))
+    ]
+    tables = {
+        "latency_histogram": {key: np.concatenate([window[key] for window in windows]) for key in windows[0]},
+        "samples": sample_rows([*summed(shown.samples, asked.duration_ns), *rows]),
+        "messages": shown.messages,
+        "decisions": columns(("at_ns", "kind", "broker", "publisher_count"), moves),
+    }
+    return Journal(tables, "done", shown.envelope.rate_rps, shown.envelope.burst_count)
+
+
+def fits(system: System) -> bool:
+    """Whether it divides a topic's bucket."""
+    return system.key in DIVIDES
+
+
+def expected_seconds(spec: RunSpec, real_time: bool) -> float:
+    """Its length."""
+    assert not real_time, "it has no live body"
+    return expected_s(spec, Config, "duration") * SECONDS_PER_RUN_SECOND
+
+
+STUDY = Study(
+    "moving",
+    "a topic whose traffic shifts: sub-buckets follow it, publishers move, or both",
+    Config,
+    asked,
+    journal,
+    expected_seconds,
+    fits,
+    Offer.MESSAGES,
+    virtual="studies.moving.virtual",
+)

@@ -1,0 +1,135 @@
+"""Traffic that shifts, in virtual time: nodes beside brokers whose publishers can move."""
+
+import numpy as np
+
+from core.errors import SpecError, SystemFault
+from core.records import Envelope, Int32, Int64, Sample
+from core.units import SECOND_NS, duration_ns
+from studies.distribution.deployment import Deployment, far_of
+from studies.distribution.virtual import check as check_topic
+from studies.distribution.virtual import deployment_of
+from studies.moving.asked import MIGRATOR, Moving, Shown
+from studies.sharing.deployment import LEAST_RPS
+from systems.api import SetBucket
+from systems.parts.portion import MILLION
+from testbed.api import Testbed
+from testbed.brokers.counts import histogram
+from testbed.brokers.model import load_calibration
+from testbed.topologies.topology import Topology, mesh
+from testbed.virtual.gates import GrantedLoop, NodeGroup
+from testbed.virtual.moving import Deliveries, MovingLoop, MovingPlane
+
+PATIENCE_NS = 600 * SECOND_NS  # all that waits at publishers has been sent by then
+
+
+def run(asked: Moving) -> Shown:
+    """Carry the whole run, then count it window by window, by the messages' intended instants."""
+    deployment = deployment_of(asked)
+    names, count = deployment.names, asked.schedule.population.count
+    assignment: Int32 = (np.arange(count) * len(names) // count).astype(np.int32)
+    envelope = deployment.envelope_for(0, asked.duration_ns)
+    parts = dict(zip(names, deployment.start(0, assignment, envelope), strict=True))
+    plane = MovingPlane(deployment.fleet, names, assignment, asked.duration_ns)
+    if asked.way.sharing.part is None:
+        split = {name: part for name, part in parts.items() if part is not None}
+        samples = _commanded(asked, deployment, plane, split)
+    else:
+        samples = _granted(asked, plane, assignment, envelope)
+    found = plane.deliveries()
+    if found.lost_count or found.out_of_order_count:
+        what = f"{found.lost_count} messages lost, {found.out_of_order_count} out of order"
+        raise SystemFault(what, "a publisher that moves loses nothing: tell us of this run")
+    if found.waiting_count:
+        raise SystemFault(f"{found.waiting_count} messages wait at publishers for ten minutes", "give brokers tokens")
+    messages = _rows(found, deployment.topic) if asked.keeps_messages else {}
+    windows = _windows(asked, found, plane)
+    return Shown(envelope, windows, found, plane.transfers, plane.refused_count, samples, messages)
+
+
+def _commanded(asked: Moving, deployment: Deployment, plane: MovingPlane, split: dict[str, Envelope]) -> list[Sample]:
+    """Nodes set buckets and move publishers."""
+    names, seed = plane.names, asked.seed
+    capacities = dict(zip(names, deployment.mcaps_rps, strict=True))
+    config = asked.migrator_config(split, deployment.topic, capacities)
+    assert MIGRATOR.nodes is not None
+    everyone = list(MIGRATOR.nodes(names, config, seed))
+    loop = MovingLoop(NodeGroup(MIGRATOR, config, _ground(asked, everyone), names, seed), plane)
+    loop.report_every(duration_ns(asked.rule.interval))
+    loop.run(asked.duration_ns)
+    samples = list(loop.journal.samples)
+    loop.drain(asked.duration_ns + PATIENCE_NS)
+    return samples
+
+
+def _granted(asked: Moving, plane: MovingPlane, assignment: Int32, whole: Envelope) -> list[Sample]:
+    """Limiters' nodes hear of each message once, and their parts of the bucket become sub-buckets.
+
+    Publishers stay, so that nodes hear the same whatever brokers do: first all that they say, then the brokers.
+    """
+    way, names, topic = asked.way, plane.names, plane.fleet.topic
+    assert way.sharing.part is not None
+    deployed = NodeGroup(way.system, way.config(whole), _ground(asked, names), names, asked.seed)
+    loop = GrantedLoop(deployed, topic, way.sharing.part)
+    block = asked.schedule.block(0, asked.duration_ns)
+    loop.arrive(block.at_ns + plane.network_ns, assignment[block.publisher], block.count)
+    loop.run(asked.duration_ns)
+    told = ((at_ns, name, part) for name, parts in loop.parts.items() for at_ns, part in parts)
+    for at_ns, name, part in sorted(told):
+        share = part / (MILLION * len(names))
+        plane.advance(at_ns)
+        command = SetBucket(topic, max(LEAST_RPS, share * whole.rate_rps), max(1.0, share * whole.burst_count))
+        plane.actuate(name, command, plane.fleet.now_ns)
+    plane.advance(asked.duration_ns + 1)
+    return loop.journal.samples
+
+
+def _ground(asked: Moving, names: list[str]) -> Topology:
+    return mesh("moving", names, duration_ns(asked.rule.rtt) // 2)
+
+
+def _windows(asked: Moving, found: Deliveries, plane: MovingPlane) -> list[dict[str, Int64]]:
+    brokers, ends_ns = len(plane.names), np.arange(0, asked.duration_ns + 1, asked.window_ns)
+    edges = np.searchsorted(found.intended_ns, ends_ns)
+    told_ns = np.array([one.told_ns for one in plane.transfers], np.int64)
+    closed_ns = np.array([one.opens_ns - one.told_ns for one in plane.transfers], np.int64)
+    source = np.array([one.source for one in plane.transfers], np.int32)
+    moves = np.searchsorted(told_ns, ends_ns)  # they are in order of time
+    spans = {
+        "end_to_end_latency": found.received_ns - found.intended_ns,
+        "access_delay": found.released_ns - found.arrived_ns,
+        "held_time": found.sent_ns - found.intended_ns,
+    }
+    windows = []
+    for number in range(len(ends_ns) - 1):
+        here = slice(edges[number], edges[number + 1])
+        counts = {name: histogram(values[here], found.broker[here], brokers) for name, values in spans.items()}
+        counts["held_time"][:, 0] = 0  # who did not wait was not held
+        gone = slice(moves[number], moves[number + 1])
+        windows.append({**counts, "closed_time": histogram(closed_ns[gone], source[gone], brokers)})
+    return windows
+
+
+def _rows(found: Deliveries, topic: str) -> dict[str, np.ndarray]:
+    return {
+        "message": found.number,
+        "publisher": found.publisher,
+        "broker": found.broker,
+        "topic": np.full(len(found.number), topic, object),
+        "intended_at_ns": found.intended_ns,
+        "sent_at_ns": found.sent_ns,
+        "arrived_at_ns": found.arrived_ns,
+        "released_at_ns": found.released_ns,
+        "received_at_ns": found.received_ns,
+    }
+
+
+def check(testbed: Testbed, asked: Moving) -> None:
+    """SpecError for what modelled brokers cannot do where publishers move."""
+    check_topic(testbed, asked)
+    if load_calibration(asked.calibration).pump_takes_core:
+        raise SpecError(f"calibration {asked.calibration}: a pump on the cores", "use one with a pump of its own")
+    if far_of(asked.topology, 1) is not None:
+        raise SpecError("publishers that move have no long paths to brokers", "use srtm-lan, and rtt")
+    for option, only in (("non_conformant", "delay"), ("release_quantum", False), ("stamps", "kernel")):
+        if getattr(asked.rule, option) != only:
+            raise SpecError(f"{option} = {getattr(asked.rule, option)!r} where publishers move", "leave it out")
