@@ -409,7 +409,7 @@ ON_WORKERS = _rows(
     ),
     (
         "a run ends executors for ever",
-        "if _strikes(strikes, asked) < STRIKES:",
+        "if _strikes(order, asked) < STRIKES:",
         "if True:",
         "test_a_run_over_which_two_executors_ended_is_not_begun_a_third_time",
     ),

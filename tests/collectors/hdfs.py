@@ -19,7 +19,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from core.errors import MachineError
 from core.java import find_java
 from testbed.hosts.capabilities import CHECKOUT
-from testbed.servers.maven import Artifact
+from testbed.maven import Artifact
 
 # The version of Hadoop's client that PySpark brings.
 JAR = Artifact(

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 
 from testbed.hosts.capabilities import CHECKOUT
-from testbed.servers.maven import Artifact
+from testbed.maven import Artifact
 
 VERSION = "4.0.8"
 DISTRIBUTION = Artifact(

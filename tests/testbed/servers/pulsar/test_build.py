@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from testbed.hosts.capabilities import find_capability, fix_of
+from testbed.maven import Artifact
 from testbed.servers.found import load_server
-from testbed.servers.maven import Artifact
 from testbed.servers.pulsar import build
 from tests.live import needs
 

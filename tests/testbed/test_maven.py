@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import MachineError
-from testbed.servers import maven
-from testbed.servers.maven import Artifact
+from testbed import maven
+from testbed.maven import Artifact
 
 CONTENT = b"a jar\n"
 PINNED = Artifact("org.nobody:thing:1.2", len(CONTENT), hashlib.sha512(CONTENT).hexdigest())
