@@ -93,7 +93,7 @@ class RunPacks:
     def tidy(self) -> None:
         """Remove packs that no commit names, and none will."""
         try:
-            there = list((self.root / PACKS).glob("*.zip"))
+            there: list[Place] = list((self.root / PACKS).glob("*.zip"))
             named = {file.path for part in self.state().parts.values() for file in part.files}  # read after these
             for pack in there:
                 with suppress(FileNotFoundError):
