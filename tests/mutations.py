@@ -413,6 +413,22 @@ ON_WORKERS = _rows(
         "if True:",
         "test_a_run_over_which_two_executors_ended_is_not_begun_a_third_time",
     ),
+    (
+        "runs count as finished that are in no pack",
+        "        packs.bring(",
+        "        list(",
+        "test_where_hosts_share_no_folder_what_finished_is_in_packs_and_nothing_stays_behind",
+    ),
+)
+PACKS = _rows(
+    "collectors/packs.py",
+    "tests/collectors/test_packs.py",
+    (
+        "packs go that a commit is about to name",
+        "> UNNAMED_S:",
+        "> 0.0:",
+        "test_packs_that_no_commit_names_go_when_they_are_a_day_old",
+    ),
 )
 MATRIX = _rows(
     "harness/matrix.py",
@@ -582,7 +598,7 @@ LIVE = [
 
 MUTATIONS: tuple[Mutation, ...] = (
     *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
-    *(*WRITER, *INTEGRITY, *CODE_VERSION, *CAMPAIGN, *LOCAL_EXECUTOR, *BATCHES, *ON_WORKERS),
+    *(*WRITER, *INTEGRITY, *CODE_VERSION, *CAMPAIGN, *LOCAL_EXECUTOR, *BATCHES, *ON_WORKERS, *PACKS),
     *(*MATRIX, *LINKS, *NETWORK, *RETRANSMISSION, *MEMBER),
     *(*INCARNATIONS, *SCHEDULER, *LIVE, *STOPS, *VALIDITY),
 )
