@@ -1,6 +1,7 @@
 """Agent: producers and consumers of real topics, by Pulsar's own client, which keep a row of every message.
 
-    {"do": "connect", "service": "pulsar://…", "topics": ["persistent://…"], "roles": ["producer", "consumer"]}
+    {"do": "connect", "service": "pulsar://…", "topics": ["persistent://…"], "roles": ["producer", "consumer"],
+     "name": "clients"}                  called clients.0, clients.1, … in the order of topics; "": as Pulsar likes
     {"do": "play", "rate_rps": 20}       of each topic; open loop, paced by a thread
     {"do": "end"}                        send no more
     {"do": "status"}                     what is unacknowledged; what has come
@@ -71,8 +72,8 @@ class ClientHost:
         self._open_count = self._got_count = 0
         self._pacer, self._over = threading.Thread(), threading.Event()
 
-    def connect(self, service: str, topics: Sequence[str], roles: Sequence[str]) -> None:
-        """Consumers first, so that they miss nothing."""
+    def connect(self, service: str, topics: Sequence[str], roles: Sequence[str], name: str = "") -> None:
+        """Consumers first, so that they miss nothing.  Each role is numbered in the order of its topics."""
         import pulsar
 
         logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, self._log)
@@ -82,6 +83,7 @@ class ClientHost:
                 self._client.subscribe(
                     topic,
                     SUBSCRIPTION,
+                    consumer_name=f"{name}.{number}" if name else None,
                     initial_position=pulsar.InitialPosition.Earliest,
                     message_listener=self._listener(number),
                 )
@@ -89,11 +91,12 @@ class ClientHost:
             self._producers = [
                 self._client.create_producer(
                     topic,
+                    producer_name=f"{name}.{number}" if name else None,
                     batching_enabled=False,
                     send_timeout_millis=SEND_TIMEOUT_MS,
                     max_pending_messages=_PENDING,
                 )
-                for topic in topics
+                for number, topic in enumerate(topics)
             ]
 
     def play(self, rate_rps: float) -> None:
