@@ -6,7 +6,7 @@ without a delivery around a move.  It is at least the distance of two messages.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -160,7 +160,7 @@ def first_latencies_ns(seen: SeenByClients) -> Int64:
 
 def downtime_samples(
     log: str, crew: ClientCrew, topics: Sequence[str], epoch_ns: int, duration_ns: int
-) -> list[Sample]:
+) -> Iterator[Sample]:
     """``client_downtime_ns`` of each time that a client was cut off in the run; ``stranded_count`` of all."""
     spans = [
         span
@@ -168,17 +168,11 @@ def downtime_samples(
         if span.role == crew.role and epoch_ns <= span.begin_ns < epoch_ns + duration_ns
     ]
     names = dict(zip(topics, crew.topics, strict=True))
-    rows: list[Sample] = [
-        (
-            span.begin_ns - epoch_ns,
-            f"{crew.role} of {names[span.topic]}",
-            "client_downtime_ns",
-            float(span.span_ns(epoch_ns + duration_ns)),
-        )
-        for span in spans
-    ]
+    for span in spans:
+        away_ns = float(span.span_ns(epoch_ns + duration_ns))
+        yield span.begin_ns - epoch_ns, f"{crew.role} of {names[span.topic]}", "client_downtime_ns", away_ns
     stranded = sum(span.end_ns is None for span in spans)
-    return [*rows, (duration_ns, f"{crew.node} {crew.role}s", "stranded_count", float(stranded))]
+    yield duration_ns, f"{crew.node} {crew.role}s", "stranded_count", float(stranded)
 
 
 def _gaps(name: str, seen: SeenByClients, moves: Iterable[UnitMove], epoch_ns: int) -> list[Sample]:

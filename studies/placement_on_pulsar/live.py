@@ -51,11 +51,17 @@ def check(testbed: Testbed, asked: PulsarRequest) -> None:
 def run(site: Site, asked: PulsarRequest) -> PulsarJournal:
     """LinkError where a path is not as the topology wants it; MachineError where a process ends on its own."""
     observer, cast = Observer(site, SCALE_NS), cast_of(site.topology.node_names())
+    with PulsarCluster(site, cast.brokers, cast.stores[0], cast.brokers[:1]) as cluster:
+        return run_on(cluster, asked, observer)
+
+
+def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> PulsarJournal:
+    """The same on a cluster that is up, which may carry out several runs, in a fresh tenant each."""
+    site, cast = cluster.site, cast_of(cluster.site.topology.node_names())
     with ExitStack() as stack:
         serf = stack.enter_context(SerfCluster(site, cast.agents, profile_of(asked.config)))
         serf.start(JOIN_S)
         joined_s = time.monotonic()
-        cluster = stack.enter_context(PulsarCluster(site, cast.brokers, cast.stores[0], cast.brokers[:1]))
         fleet = NodeFleet(site, deployed(asked.system), asked.config, asked.seed)
         stack.callback(fleet.stop)
         fleet.start()

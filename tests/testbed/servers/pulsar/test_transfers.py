@@ -9,7 +9,7 @@ from testbed.servers.pulsar.transfers import AROUND_NS, SeenByClients, Transfer
 from testbed.servers.pulsar.trial import Transferred, TransferTrial
 from testbed.trust.accounts import ABSENT
 from tests.live import needs
-from tests.testbed.servers.pulsar.conftest import CLIENTS, NETWORK
+from tests.pulsar_cluster import CLIENTS, NETWORK
 
 MS = 1_000_000
 A, B = Topic("t", "a", "x"), Topic("t", "b", "x", persistent=False)
