@@ -91,6 +91,8 @@ class PulsarRequest:
             topics[one.topic] = None
             if one.role is Role.PRODUCER:
                 producers[one.topic] = None
+        if len({(topic.rate_rps, topic.size_bytes) for topic in self.load.topics}) > 1:
+            raise SpecError("topics of several rates or sizes", "on Pulsar give all of them the same")
         if missing := [topic.name for topic in self.load.topics if topic.name not in producers]:
             raise SpecError(f"nobody sends to {missing[0]}", "on Pulsar give each topic a producer")
         return [

@@ -65,7 +65,7 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
         fleet = NodeFleet(site, deployed(asked.system), asked.config, asked.seed)
         stack.callback(fleet.stop)
         fleet.start()
-        script = _script(asked, cluster, serf, cast.stores[0], fleet.token)
+        script = _script(asked, cluster, serf, cast.stores[0])
         fleet.script = site.folder / "clients" / "script.json"
         _write(fleet, script)
         topics = {topic.name: script.topic(topic.name) for topic in asked.load.topics}
@@ -88,13 +88,13 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
         return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence())
 
 
-def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, store: str, secret: str) -> PulsarScript:
+def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, store: str) -> PulsarScript:
     return PulsarScript(
         f"run-{token_hex(4)}",
         tuple(topic.name for topic in asked.load.topics),
         {cluster.node_of(broker): broker for broker in cluster.brokers},
         store,
-        msgspec.structs.replace(cluster.store, secret=secret),
+        cluster.store,
         asked.config.span("session"),
         {name: server.reached_at() for name, server in serf.servers.items()},
         {crew.node: crew.proxy for crew in asked.crews},
@@ -146,10 +146,10 @@ def _play(site: Site, asked: PulsarRequest, fleet: NodeFleet, crews: Sequence[tu
     """From time 0 until what was sent has come."""
     play = Play(fleet.check)
     senders = [traffic for role, traffic in crews if role is Role.PRODUCER]
-    rates_rps = {topic.name: topic.rate_rps for topic in asked.load.topics}
+    load = asked.load.topics[0]  # all are alike
     site.epoch_ns = play.begin(LEAD_NS)
     for traffic in senders:
-        play.plan(0, partial(traffic.play, rates_rps[traffic.topics[0].namespace]))
+        play.plan(0, partial(traffic.play, load.rate_rps, load.size_bytes))
     fleet.go(site.epoch_ns, {})
     play.until(asked.duration_ns)
     for traffic in senders:

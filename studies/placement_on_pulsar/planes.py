@@ -26,7 +26,7 @@ from testbed.brokers.plane import NoPlane
 from testbed.hosts.loop import Clock, Loop
 from testbed.nodes.planes import Count, Plane, Report, ServerAt, Surroundings
 from testbed.servers.pulsar.admin import WHOLE, Admin, Topic
-from testbed.servers.pulsar.owners import OwnerWatch, entry_of
+from testbed.servers.pulsar.owners import OwnerWatch, entry_of, owner_in
 from testbed.servers.pulsar.transfers import MOVE_S
 from testbed.servers.serf_agent import SerfAgent
 from testbed.servers.zookeeper_store import ZooKeeperStore
@@ -95,7 +95,7 @@ class PulsarStore(ZooKeeperStore):
         self._script, self._events = script, events.open("w", buffering=1)
         self._owners: dict[str, str] = {}  # unit -> node
         self._watchers: dict[str, None] = {}
-        self._told: SimpleQueue[tuple[int, str, str]] = SimpleQueue()
+        self._told: SimpleQueue[tuple[int, str, bytes | None]] = SimpleQueue()
         entries = {unit: entry_of(script.topic(unit), WHOLE) for unit in script.topics}
         self._watch = OwnerWatch(script.store_at, script.session_ns / SECOND_NS, entries, self._tell)
 
@@ -117,12 +117,13 @@ class PulsarStore(ZooKeeperStore):
         super().close()
         self._watch.close()
 
-    def _tell(self, unit: str, broker: str) -> None:
-        self._told.put((time.time_ns(), unit, self._script.node_of(broker)))
+    def _tell(self, unit: str, content: bytes | None) -> None:
+        self._told.put((time.time_ns(), unit, content))
 
     def _changes(self) -> list[Effect]:
         effects: list[Effect] = []
-        for at_ns, unit, node in _all_of(self._told):
+        for at_ns, unit, content in _all_of(self._told):
+            node = self._script.node_of(owner_in(content))
             if self._owners.get(unit, "") == node:
                 continue
             self._events.write(json.dumps([at_ns, unit, node]) + "\n")

@@ -15,7 +15,7 @@ from testbed.servers.zookeeper import kazoo_client
 
 ROOT = "/service_unit_state"
 START_S = 15.0
-Told = Callable[[str, str], None]  # name, and the owner's id; "": nobody
+Told = Callable[[str, bytes | None], None]  # name, and what its entry says now (``owner_in``); None: there is none
 
 
 def entry_of(topic: Topic, bundle: str) -> str:
@@ -36,7 +36,7 @@ def owner_in(content: bytes | None) -> str:
 
 
 class OwnerWatch:
-    """Tells of each entry's owner, now and at every change; ``told`` is called in a thread of kazoo's.
+    """Tells what each entry says, now and at every change; ``told`` is called in a thread of kazoo's.
 
     ``entries``: what to call them -> their paths, which need not be there yet.  Several changes may be told as one.
     """
@@ -67,6 +67,6 @@ class OwnerWatch:
 
     def _teller(self, name: str) -> Callable[[bytes | None, object], None]:
         def tell(content: bytes | None, _: object) -> None:
-            self._told(name, owner_in(content))
+            self._told(name, content)
 
         return tell

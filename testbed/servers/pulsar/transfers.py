@@ -19,6 +19,7 @@ from core.records import Int64
 from core.units import SECOND_NS
 from testbed.hosts.site import Program, python_agent
 from testbed.servers.pulsar.admin import Admin, Topic
+from testbed.servers.pulsar.client_host import SIZE_BYTES
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, out_of_order_count
 
@@ -134,9 +135,9 @@ class TopicTraffic:
         names = [str(topic) for topic in topics]
         self.agent.ask("connect", CONNECT_S, service=cluster.service, topics=names, roles=list(roles), name=clients)
 
-    def play(self, rate_rps: float) -> None:
+    def play(self, rate_rps: float, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send, so many messages a second to each topic."""
-        self.agent.ask("play", rate_rps=rate_rps)
+        self.agent.ask("play", rate_rps=rate_rps, size_bytes=size_bytes)
 
     def end(self) -> None:
         """Send no more."""

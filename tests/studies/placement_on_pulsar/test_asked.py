@@ -19,7 +19,11 @@ from testbed.topologies.topology import load_topology
 from tests.live import needs
 from workloads.static_topics import StaticTopics, StaticTopicsConfig
 
-FOUR: Json = {"topology_options": {"sites": 4}}
+CHURN: Json = {
+    "workload": "topic-churn",
+    "workload_options": {"consumers": 1},
+    "topology_options": {"sites": 4},
+}
 
 
 def request(**load: Any) -> PulsarRequest:
@@ -62,7 +66,10 @@ def test_clients_that_one_process_cannot_stand_for_are_refused(load: Json, probl
     [
         ({"testbed": "virtual"}, "does not run on testbed virtual; use --testbed mininet, or local"),
         ({"system_options": {"bundles": 8}}, "a topic lies alone in its bundle; give bundles = 0"),
-        ({"workload": "uav-swarms", "workload_options": {}, **FOUR}, "on Pulsar clients come at 0 and stay"),
+        (
+            {"workload": "topic-churn", "workload_options": {"consumers": 1}, **FOUR},
+            "on Pulsar clients come at 0 and stay",
+        ),
         ({"study_options": {"warm_up_moves": -1}}, "warm_up_moves"),
     ],
 )
