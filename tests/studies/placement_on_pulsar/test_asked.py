@@ -66,10 +66,7 @@ def test_clients_that_one_process_cannot_stand_for_are_refused(load: Json, probl
     [
         ({"testbed": "virtual"}, "does not run on testbed virtual; use --testbed mininet, or local"),
         ({"system_options": {"bundles": 8}}, "a topic lies alone in its bundle; give bundles = 0"),
-        (
-            {"workload": "topic-churn", "workload_options": {"consumers": 1}, **FOUR},
-            "on Pulsar clients come at 0 and stay",
-        ),
+        (CHURN, "on Pulsar clients come at 0 and stay"),
         ({"study_options": {"warm_up_moves": -1}}, "warm_up_moves"),
     ],
 )
