@@ -73,7 +73,7 @@ def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) 
 
 def _points_on_pulsar(scale: Scale) -> list[RunSpec]:
     """Over the WAN's delay, both systems; at the longest, ePulsar with fewer executors as well."""
-    wans = scale.pick(tiny=(0, 10), quick=ON_PULSAR_WANS_MS)
+    wans = scale.pick(tiny=(0, 10), small=(0, WAN_MS), quick=ON_PULSAR_WANS_MS)
     topics = scale.pick(tiny=4, small=16, quick=MOVED_ON_PULSAR)
     fewer = scale.pick(tiny=(1,), quick=(1,), paper=(1, 4))
     grid = [(system, wan, EXECUTORS) for wan in wans for system in SYSTEMS]

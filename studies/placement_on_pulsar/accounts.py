@@ -27,6 +27,8 @@ from testbed.servers.pulsar.client_log import downtimes
 from testbed.servers.pulsar.transfers import KNOWN_NS, SeenByClients, TopicTraffic, Transfer
 from testbed.trust.accounts import DeliveryAccount, lateness_ns
 
+DOWNTIME = "client_downtime_ns"
+
 
 class UnitMove(NamedTuple):
     """A unit was unloaded; instants of CLOCK_REALTIME, around REST's answer.  ``owner``: the node that had it then."""
@@ -54,12 +56,16 @@ class Owned(NamedTuple):
 
 
 class PulsarAccounts(NamedTuple):
-    """Of a run: samples, latencies of first deliveries, how late messages were sent, what became of all."""
+    """Of a run: samples, latencies of first deliveries, how late messages were sent, what became of all.
+
+    ``notes``: what went wrong with moves, and how many clients had no broker at the end.
+    """
 
     samples: list[Sample]
     latency_ns: Int64
     lateness_ns: Int64
     account: DeliveryAccount
+    notes: list[str]
 
 
 def owned_of(site: Site, script: PulsarScript) -> list[Owned]:
@@ -130,11 +136,14 @@ def told_of(
         latencies.append(first_latencies_ns(both))
         samples.append((duration_ns, name, "out_of_order_count", float(both.out_of_order())))
         samples += _gaps(name, both, moves, epoch_ns)
-    samples += _of_moves(moves, epoch_ns)
+    samples += [(move.asked_at_ns - epoch_ns, move.unit, "landed_count", float(move.landed)) for move in moves]
     total = reduce(add, accounts)
+    away = sum(at_ns + value >= duration_ns for at_ns, _, metric, value in samples if metric == DOWNTIME)
+    notes = sorted({f"REST: {move.problem}" for move in moves if move.problem})
+    notes += [f"{away} clients had no broker at the end"] if away else []
     for metric in ("offered_count", "undelivered_count", "unacknowledged_count", "surplus_count"):
         samples.append((duration_ns, "clients", metric, float(getattr(total, metric))))
-    return PulsarAccounts(samples, np.concatenate(latencies), np.concatenate(late), total)
+    return PulsarAccounts(samples, np.concatenate(latencies), np.concatenate(late), total, notes)
 
 
 def together(topic: Topic, sender: tuple[SeenByClients, int], receiver: tuple[SeenByClients, int]) -> SeenByClients:
@@ -161,7 +170,7 @@ def first_latencies_ns(seen: SeenByClients) -> Int64:
 def downtime_samples(
     log: str, crew: ClientCrew, topics: Sequence[str], epoch_ns: int, duration_ns: int
 ) -> Iterator[Sample]:
-    """``client_downtime_ns`` of each time that a client was cut off in the run; ``stranded_count`` of all."""
+    """``client_downtime_ns`` of each time that a client was cut off in the run."""
     spans = [
         span
         for span in downtimes(log, topics)
@@ -170,9 +179,7 @@ def downtime_samples(
     names = dict(zip(topics, crew.topics, strict=True))
     for span in spans:
         away_ns = float(span.span_ns(epoch_ns + duration_ns))
-        yield span.begin_ns - epoch_ns, f"{crew.role} of {names[span.topic]}", "client_downtime_ns", away_ns
-    stranded = sum(span.end_ns is None for span in spans)
-    yield duration_ns, f"{crew.node} {crew.role}s", "stranded_count", float(stranded)
+        yield span.begin_ns - epoch_ns, f"{crew.role} of {names[span.topic]}", DOWNTIME, away_ns
 
 
 def _gaps(name: str, seen: SeenByClients, moves: Iterable[UnitMove], epoch_ns: int) -> list[Sample]:
@@ -183,17 +190,6 @@ def _gaps(name: str, seen: SeenByClients, moves: Iterable[UnitMove], epoch_ns: i
                 seen.topics[0], move.source, move.target, move.asked_at_ns, move.answered_at_ns, move.owner
             )
             rows.append((move.asked_at_ns - epoch_ns, name, "delivery_gap_ns", float(seen.gap_ns(there))))
-    return rows
-
-
-def _of_moves(moves: Iterable[UnitMove], epoch_ns: int) -> list[Sample]:
-    """``rest_ns``: until REST's answer; ``landed_count``: 1 where it went as named; ``refused_count``: 1 for errors."""
-    rows: list[Sample] = []
-    for move in moves:
-        at_ns = move.asked_at_ns - epoch_ns
-        rows.append((at_ns, move.unit, "rest_ns", float(move.answered_at_ns - move.asked_at_ns)))
-        rows.append((at_ns, move.unit, "landed_count", float(move.landed)))
-        rows.append((at_ns, move.unit, "refused_count", float(bool(move.problem))))
     return rows
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
+from collectors.metrics import Metric
 from core.clients import ClientLoad, Joined, Role
 from core.errors import SpecError
 from core.limits import RoundCount
@@ -20,6 +21,10 @@ from testbed.topologies.topology import Topology
 from testbed.trust.evidence import RunEvidence
 
 NAME = "placement-on-pulsar"
+METRICS_HERE = {  # beside those of ``collectors.metrics``, which are part of every run's id
+    "delivery_gap_ns": Metric("ns", "the longest time without a delivery of a topic around its move", NAME),
+    "landed_count": Metric("count", "of a move: 1 where the unit went as it was told to", NAME),
+}
 
 
 @dataclass(frozen=True)

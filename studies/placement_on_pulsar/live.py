@@ -83,7 +83,7 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             spells = spells_of(owned_of(site, script), play.epoch_ns, asked.duration_ns)
             observer.findings.played(play.epoch_ns, play.epoch_ns + asked.duration_ns)
             observer.findings.late(told.lateness_ns)
-            observer.findings.account = told.account
+            observer.findings.account, observer.findings.notes = told.account, told.notes
         ordered = sorted([*samples, *told.samples], key=lambda row: row[:3])
         return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence())
 

@@ -2,13 +2,14 @@
 
 from dataclasses import replace
 
+from collectors.metrics import METRICS
 from core.clients import ClientLoad
 from core.errors import SpecError
 from core.units import duration_text
 from studies.api import Journal, Point, Study, expected_s
 from studies.placement.asked import Spell
 from studies.placement.tables import client_rows
-from studies.placement_on_pulsar.asked import NAME, Config, PulsarJournal, PulsarRequest
+from studies.placement_on_pulsar.asked import METRICS_HERE, NAME, Config, PulsarJournal, PulsarRequest
 from studies.spec import RunSpec
 from studies.tables import columns, histogram_of, sample_rows
 from systems.api import System
@@ -38,6 +39,7 @@ def asked(point: Point, config: Config) -> PulsarRequest:
 
 def journal(point: Point, asked: PulsarRequest, shown: PulsarJournal) -> Journal:
     """The tables of a run."""
+    METRICS.update(METRICS_HERE)
     tables = {
         "samples": sample_rows(shown.samples),
         "latency_histogram": histogram_of("end_to_end_latency", shown.latency_ns),

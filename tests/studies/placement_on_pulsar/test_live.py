@@ -35,8 +35,8 @@ def test_topics_go_where_their_clients_are_and_nothing_is_lost(pulsar_cluster: P
         found[metric] += int(value)
     begun = {spell.topic: spell.broker for spell in reversed(journal.spells)}
     moves = sum(broker != "broker2" for broker in begun.values())
-    assert found["landed_count"] == moves and found["refused_count"] == 0 and found["elected_count"] == 1
-    assert found["undelivered_count"] == found["unacknowledged_count"] == found["stranded_count"] == 0
+    assert found["landed_count"] == moves and found["elected_count"] == 1
+    assert found["undelivered_count"] == found["unacknowledged_count"] == 0 and not journal.evidence.notes
     assert found["offered_count"] > 0.9 * len(bounds) * 20 * asked.duration_ns / SECOND_NS
     assert sum(metric == "client_downtime_ns" for _, _, metric, _ in journal.samples) == 2 * moves
     assert sum(metric == "migration_ns" for _, _, metric, _ in journal.samples) == moves
