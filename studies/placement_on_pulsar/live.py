@@ -78,10 +78,12 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             play = _play(site, asked, fleet, [(crew.role, traffic) for crew, traffic in crews])
             fleet.statuses("finish")
             observer.findings.lost_agents = _lost(cluster, serf)
-            told = told_of(play.epoch_ns, crews, topics, moves_of(site, script), asked.duration_ns)
-            samples = [row for name in fleet.names for row in _samples(fleet, name)]
-            spells = spells_of(owned_of(site, script), play.epoch_ns, asked.duration_ns)
-            observer.findings.played(play.epoch_ns, play.epoch_ns + asked.duration_ns)
+            until_ns = asked.duration_ns
+            moves = [move for move in moves_of(site, script) if move.asked_at_ns < play.epoch_ns + until_ns]
+            told = told_of(play.epoch_ns, crews, topics, moves, until_ns)
+            samples = [row for name in fleet.names for row in _samples(fleet, name) if row[0] <= until_ns]
+            spells = spells_of(owned_of(site, script), play.epoch_ns, until_ns)
+            observer.findings.played(play.epoch_ns, play.epoch_ns + until_ns)
             observer.findings.late(told.lateness_ns)
             observer.findings.account, observer.findings.notes = told.account, told.notes
         ordered = sorted([*samples, *told.samples], key=lambda row: row[:3])

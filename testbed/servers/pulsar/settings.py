@@ -191,7 +191,7 @@ def broker_settings(ensemble: Ensemble, address: str, listening: str, ports: Seq
         ),
         "loadBalancerLoadSheddingStrategy": f"{extensions}.scheduler.TransferShedder",
         "loadBalancerSheddingEnabled": False,
-        # Ours: each report of load is sent (10 % of change otherwise, or 15 min).  They are not kept, and who has missed
+        # Ours: each report of load is sent (10 % of change otherwise, or 15 min).  None is kept, and who has missed
         # the last one finds no broker for a topic that nobody has.
         "loadBalancerReportUpdateThresholdPercentage": 0,
         "loadBalancerAutoBundleSplitEnabled": False,
