@@ -114,7 +114,7 @@ def told_of(
 ) -> PulsarAccounts:
     """Everything that clients saw, and each move as they saw it."""
     sent, pairs = dict[str, tuple[SeenByClients, int]](), list[tuple[str, SeenByClients, int]]()
-    samples, late = list[Sample](), list[Int64]()
+    samples: list[Sample] = []
     for crew, traffic in crews:
         seen = traffic.seen()
         for number, name in enumerate(crew.topics):
@@ -122,14 +122,10 @@ def told_of(
                 sent[name] = seen, number
             else:
                 pairs.append((name, seen, number))
-        samples += downtime_samples(
-            traffic.log(), crew, [str(topics[name]) for name in crew.topics], epoch_ns, duration_ns
-        )
-    late = [
-        lateness_ns(seen.sent["intended_at_ns"], seen.sent["sent_at_ns"])
-        for seen, number in sent.values()
-        if not number
-    ]
+        names = [str(topics[name]) for name in crew.topics]
+        samples += downtime_samples(traffic.log(), crew, names, epoch_ns, duration_ns)
+    processes = [seen for seen, number in sent.values() if not number]
+    late = [lateness_ns(seen.sent["intended_at_ns"], seen.sent["sent_at_ns"]) for seen in processes]
     accounts, latencies = [NOTHING], [np.empty(0, np.int64)]
     for name, seen, number in pairs:
         both = together(topics[name], sent[name], (seen, number))
