@@ -18,6 +18,7 @@ STUDIES = {
     "throttling": "studies.throttling.study:STUDY",
     "links": "studies.links.study:STUDY",
     "placement": "studies.placement.study:STUDY",
+    "placement-on-pulsar": "studies.placement_on_pulsar.study:STUDY",
     "policies": "studies.policies.study:STUDY",
     "coordinates": "studies.coordinates.study:STUDY",
     "profile": "studies.profile.study:STUDY",

@@ -1,12 +1,14 @@
 """What all tests share: the fast ones run first; in CI, Hypothesis draws the same examples every time."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
+
+from tests.pulsar_cluster import started
 
 settings.register_profile("ratebed", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("ratebed")
@@ -30,6 +32,13 @@ def spark() -> Any:
     from analysis.spark import session
 
     return session()
+
+
+@pytest.fixture(scope="session")
+def pulsar_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+    """See ``tests.pulsar_cluster``."""
+    with started(tmp_path_factory.mktemp("pulsar")) as cluster:
+        yield cluster
 
 
 @pytest.fixture

@@ -3,11 +3,18 @@
 (a) Client downtime: from the old broker's close to the new broker's answer.  (b) Time of a migration at the load
 manager as the paper defines it, from "Release Topic" to "Release Complete"; (c) with the wait for an executor, from the
 decision on.  The microbenchmark's load manager moves all topics to the other of two brokers, over and over.
+
+``--broker pulsar``: the same on a real Apache Pulsar (study ``placement-on-pulsar``), live only.  There the table also
+has the *gap*, the longest time without a delivery around a move, as Pulsar 4 keeps messages waiting before it closes
+clients.
 """
 
+from msgspec.structs import replace
+
 from analysis.verdicts import Claim, Evidence, Tables, above, below
+from core.errors import SpecError
 from core.units import MILLISECOND_NS
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
 from paper_figs.epulsar.runs import placed
@@ -19,11 +26,20 @@ from paper_figs.style import Style, looks_of, series, style_of
 
 SYSTEMS = ("pulsar", "epulsar")
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
+GAP = "delivery_gap_ns"  # on Pulsar alone
+BROKER = Option("broker", "whose brokers: ours, in memory, or a real Apache Pulsar (pulsar; live only)", "ours")
+MOVED_ON_PULSAR = 64  # ours: of one producer and one consumer each, on a small machine
+ON_PULSAR_WANS_MS = (0, 10, WAN_MS)  # ours
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """(a) over the WAN's delay, (b), (c) over the number of topics, ePulsar with 1 to 16 executors."""
+    broker = BROKER.of(options)
+    if broker == "pulsar":
+        return _points_on_pulsar(scale)
+    if broker != BROKER.default:
+        raise SpecError(f"--broker {broker}", "choose ours or pulsar")
     most = scale.pick(small=6, quick=MOVED_TOPICS)
     wan = scale.pick(
         tiny=(10, WAN_MS), small=(10, 20, WAN_MS), quick=(10, WAN_MS, 80), paper=(5, 10, 20, WAN_MS, 80, 160)
@@ -55,11 +71,35 @@ def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) 
     return placed(system, ("static-topics", load), where_, study, periodic=period, probe="5s", **options)
 
 
+def _points_on_pulsar(scale: Scale) -> list[RunSpec]:
+    """Over the WAN's delay, both systems; at the longest, ePulsar with fewer executors as well."""
+    wans = scale.pick(tiny=(0, 10), small=(0, WAN_MS), quick=ON_PULSAR_WANS_MS)
+    topics = scale.pick(tiny=4, small=16, quick=MOVED_ON_PULSAR)
+    fewer = scale.pick(tiny=(1,), quick=(1,), paper=(1, 4))
+    grid = [(system, wan, EXECUTORS) for wan in wans for system in SYSTEMS]
+    grid += [("epulsar", max(wans), executors) for executors in fewer]
+    return [_on_pulsar(system, topics, wan, executors) for system, wan, executors in grid]
+
+
+def _on_pulsar(system: str, topics: int, wan_ms: int, executors: int) -> RunSpec:
+    """The store and the load manager behind the WAN; brokers, bookie and clients in one place."""
+    options: Options = {"executors": executors} if system == "epulsar" else {"bundles": 0}
+    load = {"topics": topics, "producers": 1, "consumers": 1, "sites": 2, "rate_rps": 10.0, "bound": "10s"}
+    # Every move has to be over before the run is: of one topic it takes some twenty ways to the store, here.
+    at_once = executors if system == "epulsar" else 1
+    period_s = 15 + round(topics / at_once * (0.05 + 0.02 * wan_ms))
+    where_ = ("city-mec", {"sites": 2, "site_rtt": "0ms", "cloud_delay": f"{wan_ms}ms"})
+    study = {"duration": f"{2 * period_s - 1}s", "access": "0ms"}  # topics are moved once
+    offered = ("static-topics", {**load, "placement": "home"})
+    spec = placed(system, offered, where_, study, periodic=f"{period_s}s", probe="5s", **options)
+    return replace(spec, study="placement-on-pulsar")
+
+
 def tables(data: Data) -> FigureTables:
     """``migrations``: a row a run and metric: wan (ms), topics, executors, p50_ms, p95_ms, largest_ms, count."""
     from pyspark.sql import functions as f
 
-    mine = data.samples.where(f.col("metric").isin(DOWNTIME, MIGRATION, WITH_WAIT))
+    mine = data.samples.where(f.col("metric").isin(DOWNTIME, MIGRATION, WITH_WAIT, GAP))
     spans = {"p50_ms": "percentile(value, 0.5)", "p95_ms": "percentile(value, 0.95)", "largest_ms": "max(value)"}
     in_ms = [f.expr(f"{span} / {MILLISECOND_NS}").alias(name) for name, span in spans.items()]
     metrics = mine.groupBy("run_id", "metric").agg(f.count("value").alias("count"), *in_ms)
@@ -150,8 +190,8 @@ NOTES = (
     "in either system, as in the public code. Connecting is one round trip. Pulsar migrates one topic at a time and "
     "lets clients look up again. Little is random here (phases), hence few repetitions, and 95 % intervals that hide "
     "behind the marks. (b), (c): lines are set side by side, as some are equal: in (b) all, in (c) Pulsar's and that "
-    "of one executor."
+    "of one executor. With --broker pulsar all of it is a real Apache Pulsar's, see docs/pulsar.md."
 )
 TITLE = "Migration overheads: client downtime, time of a migration"
-EXPERIMENT = Experiment("epulsar-fig7", TITLE, "ePulsar, Fig. 7", points, repetitions={"quick": 2})
+EXPERIMENT = Experiment("epulsar-fig7", TITLE, "ePulsar, Fig. 7", points, (BROKER,), repetitions={"quick": 2})
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

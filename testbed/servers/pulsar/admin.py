@@ -94,6 +94,16 @@ class Admin:
         told: dict[str, Any] = json.loads(self._ask("GET", path))
         return told
 
+    def served(self, broker: str) -> dict[str, Any]:
+        """What a broker says of all topics that it has loaded: namespace -> bundle -> kind -> topic -> its figures."""
+        told: dict[str, Any] = json.loads(self._ask("GET", "/admin/v2/broker-stats/topics", ask=broker))
+        return told
+
+    def subscribe(self, topic: Topic, subscription: str) -> None:
+        """Make a topic with a subscription that misses nothing; its owner has loaded it then."""
+        path = f"/admin/v2/{topic.kind}/{topic.tenant}/{topic.namespace}/{quote(topic.name)}/subscription"
+        self._make(f"{path}/{quote(subscription)}", {"ledgerId": -1, "entryId": -1})
+
     def alive(self) -> list[str]:
         """The ids of brokers that the cluster knows to be there."""
         return sorted(json.loads(self._ask("GET", f"/admin/v2/brokers/{CLUSTER}")))

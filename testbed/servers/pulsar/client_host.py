@@ -1,7 +1,8 @@
 """Agent: producers and consumers of real topics, by Pulsar's own client, which keep a row of every message.
 
-    {"do": "connect", "service": "pulsar://…", "topics": ["persistent://…"], "roles": ["producer", "consumer"]}
-    {"do": "play", "rate_rps": 20}       of each topic; open loop, paced by a thread
+    {"do": "connect", "service": "pulsar://…", "topics": ["persistent://…"], "roles": ["producer", "consumer"],
+     "name": "clients"}                  called clients.0, clients.1, … in the order of topics; "": as Pulsar likes
+    {"do": "play", "rate_rps": 20, "size_bytes": 64}    to each topic; open loop, paced by a thread
     {"do": "end"}                        send no more
     {"do": "status"}                     what is unacknowledged; what has come
     {"do": "collect", "path": ROWS}      the rows as .npz, two tables (``SENT``, ``GOT``)
@@ -37,7 +38,7 @@ SUBSCRIPTION = "ratebed"
 SEND_TIMEOUT_MS = 120_000  # ours: longer than a broker is missed
 _PENDING = 100_000
 _HEADER = struct.Struct("<iq")  # of a body: the topic's number, the message's
-_SIZE_BYTES = 64
+SIZE_BYTES = 64  # ours
 
 
 class GrowingRows:
@@ -68,11 +69,11 @@ class ClientHost:
         self._producers: list[pulsar.Producer] = []
         self.sent, self.got = GrowingRows(SENT), GrowingRows(GOT)
         self._count_lock = threading.Lock()
-        self._open_count = self._got_count = 0
+        self._open_count, self._got_count, self._size_bytes = 0, 0, SIZE_BYTES
         self._pacer, self._over = threading.Thread(), threading.Event()
 
-    def connect(self, service: str, topics: Sequence[str], roles: Sequence[str]) -> None:
-        """Consumers first, so that they miss nothing."""
+    def connect(self, service: str, topics: Sequence[str], roles: Sequence[str], name: str = "") -> None:
+        """Consumers first, so that they miss nothing.  Each role is numbered in the order of its topics."""
         import pulsar
 
         logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, self._log)
@@ -82,6 +83,7 @@ class ClientHost:
                 self._client.subscribe(
                     topic,
                     SUBSCRIPTION,
+                    consumer_name=f"{name}.{number}" if name else None,
                     initial_position=pulsar.InitialPosition.Earliest,
                     message_listener=self._listener(number),
                 )
@@ -89,15 +91,17 @@ class ClientHost:
             self._producers = [
                 self._client.create_producer(
                     topic,
+                    producer_name=f"{name}.{number}" if name else None,
                     batching_enabled=False,
                     send_timeout_millis=SEND_TIMEOUT_MS,
                     max_pending_messages=_PENDING,
                 )
-                for topic in topics
+                for number, topic in enumerate(topics)
             ]
 
-    def play(self, rate_rps: float) -> None:
-        """Begin to send; ``rate_rps``: to each topic."""
+    def play(self, rate_rps: float, size_bytes: int = SIZE_BYTES) -> None:
+        """Begin to send; ``rate_rps``: to each topic; ``size_bytes``: of a message, enough for its number at least."""
+        self._size_bytes = size_bytes
         self._pacer = threading.Thread(target=self._send_all, args=(rate_rps,), daemon=True)
         self._pacer.start()
 
@@ -137,7 +141,7 @@ class ClientHost:
             with self._count_lock:
                 self._open_count -= 1
 
-        body = _HEADER.pack(topic, message).ljust(_SIZE_BYTES, b"\0")
+        body = _HEADER.pack(topic, message).ljust(self._size_bytes, b"\0")
         self._producers[topic].send_async(body, acknowledged)
 
     def _listener(self, topic: int) -> Any:

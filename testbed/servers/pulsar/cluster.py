@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 from typing import Self
 
 from core.errors import MachineError, SpecError
@@ -82,7 +83,7 @@ class PulsarCluster(ServerGroup):
         require("pulsar", "java")
         if not nodes:
             raise SpecError("a Pulsar cluster of no brokers", "name a node")
-        self.site, self._log_level = site, log_level
+        self.site, self._log_level, self._secret = site, log_level, token_hex(16)
         bookie_nodes = bookies or (main,)
         port = partial(_port, site)
         self._ports = {node: (port(node, settings.BROKER_PORT), port(node, settings.WEB_PORT)) for node in nodes}
@@ -128,8 +129,8 @@ class PulsarCluster(ServerGroup):
 
     @property
     def store(self) -> ServerAt:
-        """Its ZooKeeper; no secret is wanted there."""
-        return ServerAt(self.site.address(self._zookeeper.node), self.store_port)
+        """Its ZooKeeper.  Pulsar's entries are anybody's there; what we make there beside them has a secret."""
+        return ServerAt(self.site.address(self._zookeeper.node), self.store_port, self._secret)
 
     def id_of(self, node: str) -> str:
         """What Pulsar calls the broker beside a node."""

@@ -191,6 +191,9 @@ def broker_settings(ensemble: Ensemble, address: str, listening: str, ports: Seq
         ),
         "loadBalancerLoadSheddingStrategy": f"{extensions}.scheduler.TransferShedder",
         "loadBalancerSheddingEnabled": False,
+        # Ours: each report of load is sent (10 % of change otherwise, or 15 min).  None is kept, and who has missed
+        # the last one finds no broker for a topic that nobody has.
+        "loadBalancerReportUpdateThresholdPercentage": 0,
         "loadBalancerAutoBundleSplitEnabled": False,
         "namespaceBundleUnloadingTimeoutMs": UNLOAD_TIMEOUT_MS,
         "systemTopicEnabled": False,

@@ -19,6 +19,7 @@ from core.records import Int64
 from core.units import SECOND_NS
 from testbed.hosts.site import Program, python_agent
 from testbed.servers.pulsar.admin import Admin, Topic
+from testbed.servers.pulsar.client_host import SIZE_BYTES
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, out_of_order_count
 
@@ -26,6 +27,7 @@ CONNECT_S = 120.0  # hundreds of clients, a cold broker
 AROUND_NS = 2 * SECOND_NS  # ours: a gap of a move begins before its end, and ends so long after it at the latest
 MOVE_S = 10.0  # ours: for REST's answer
 KNOWN_NS = 5 * SECOND_NS  # ours: until all brokers know of a new owner; they hear of it one after another
+ROLES = ("producer", "consumer")
 _LOOK_AGAIN_S = 0.1
 
 
@@ -110,9 +112,20 @@ class SeenByClients:
 
 
 class TopicTraffic:
-    """Producers and consumers of topics, in a process on the host of a node: the harness' end of ``client_host``."""
+    """Producers and consumers of topics, in a process on the host of a node: the harness' end of ``client_host``.
 
-    def __init__(self, cluster: PulsarCluster, node: str, topics: Sequence[Topic], name: str = "pulsar-clients"):
+    ``clients``: the first part of their names, which end in the numbers of their topics here; "": Pulsar names them.
+    """
+
+    def __init__(
+        self,
+        cluster: PulsarCluster,
+        node: str,
+        topics: Sequence[Topic],
+        name: str = "pulsar-clients",
+        roles: Sequence[str] = ROLES,
+        clients: str = "",
+    ):
         self.topics, self._site, self._node, self._name = topics, cluster.site, node, name
         self._folder = self._site.folder / name
         log = self._site.place(node, self._folder / "client.log")
@@ -120,11 +133,11 @@ class TopicTraffic:
         self.agent = self._site.start(node, Program(name, words))
         self.agent.ready()
         names = [str(topic) for topic in topics]
-        self.agent.ask("connect", CONNECT_S, service=cluster.service, topics=names, roles=["producer", "consumer"])
+        self.agent.ask("connect", CONNECT_S, service=cluster.service, topics=names, roles=list(roles), name=clients)
 
-    def play(self, rate_rps: float) -> None:
+    def play(self, rate_rps: float, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send, so many messages a second to each topic."""
-        self.agent.ask("play", rate_rps=rate_rps)
+        self.agent.ask("play", rate_rps=rate_rps, size_bytes=size_bytes)
 
     def end(self) -> None:
         """Send no more."""
@@ -155,6 +168,12 @@ class TopicTraffic:
             for way in ("sent_", "got_")
         )
         return SeenByClients(self.topics, sent, got)
+
+    def log(self) -> str:
+        """What Pulsar's client wrote, so far."""
+        path = self._folder / "client.log"
+        self._site.fetch(self._node, path)
+        return path.read_text(errors="replace")
 
     def close(self) -> None:
         """End the process."""

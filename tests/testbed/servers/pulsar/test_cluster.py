@@ -11,7 +11,7 @@ from testbed.servers.pulsar.admin import WHOLE, NotDone, Topic, boundaries, topi
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.topologies.topology import mesh
 from tests.live import needs
-from tests.testbed.servers.pulsar.conftest import NETWORK
+from tests.pulsar_cluster import NETWORK
 
 MEMORY_BYTES = 1.5e9  # of all processes of three brokers
 

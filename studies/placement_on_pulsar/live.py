@@ -1,0 +1,173 @@
+"""Runs a control plane of the placement family beside the brokers of a real Pulsar, on the hosts of a site.
+
+ZooKeeper is beside the store, a broker of Pulsar's beside each broker's node, a bookie beside the first, a Serf agent
+beside each coordinate agent; a process of Pulsar's own client for each role at each site.  Topics are persistent, each
+alone in a namespace of a fresh tenant, and moved about before time 0, so that nobody is cold.
+"""
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from functools import partial
+from secrets import token_hex
+
+import msgspec
+
+from core.clients import Role
+from core.errors import MachineError, SpecError
+from core.records import Sample
+from core.units import MILLISECOND_NS, SECOND_NS
+from studies.placement.servers import JOIN_S, profile_of
+from studies.placement_on_pulsar.accounts import moves_of, owned_of, spells_of, told_of
+from studies.placement_on_pulsar.asked import ClientCrew, PulsarJournal, PulsarRequest
+from studies.placement_on_pulsar.planes import PulsarScript
+from studies.placement_on_pulsar.systems import deployed
+from systems.placement.cast import cast_of
+from testbed.api import Testbed
+from testbed.hosts.site import Site
+from testbed.nodes.fleet import NodeFleet
+from testbed.play import Observer, Play
+from testbed.servers.found import check_servers
+from testbed.servers.pulsar.admin import WHOLE, Topic
+from testbed.servers.pulsar.client_host import SUBSCRIPTION
+from testbed.servers.pulsar.cluster import PulsarCluster
+from testbed.servers.pulsar.transfers import Bundled, TopicTraffic, transfer_all
+from testbed.servers.serf import SerfCluster
+
+LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
+SCALE_NS = 10 * MILLISECOND_NS  # ours: moves take tens of milliseconds
+AT_ONCE = 16  # ours: namespaces that are made, topics that are moved before time 0
+REST_S = 120.0  # for what was sent to be acknowledged and delivered
+
+
+def check(testbed: Testbed, asked: PulsarRequest) -> None:
+    """SpecError for what real processes cannot do, or where this machine has no Pulsar."""
+    check_servers(deployed(asked.system), testbed.name, commands=True)
+    if not profile_of(asked.config):
+        raise SpecError(f"probe = {asked.config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
+
+
+def run(site: Site, asked: PulsarRequest) -> PulsarJournal:
+    """LinkError where a path is not as the topology wants it; MachineError where a process ends on its own."""
+    observer, cast = Observer(site, SCALE_NS), cast_of(site.topology.node_names())
+    with PulsarCluster(site, cast.brokers, cast.stores[0], cast.brokers[:1]) as cluster:
+        return run_on(cluster, asked, observer)
+
+
+def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> PulsarJournal:
+    """The same on a cluster that is up, which may carry out several runs, in a fresh tenant each."""
+    site, cast = cluster.site, cast_of(cluster.site.topology.node_names())
+    with ExitStack() as stack:
+        serf = stack.enter_context(SerfCluster(site, cast.agents, profile_of(asked.config)))
+        serf.start(JOIN_S)
+        joined_s = time.monotonic()
+        fleet = NodeFleet(site, deployed(asked.system), asked.config, asked.seed)
+        stack.callback(fleet.stop)
+        fleet.start()
+        script = _script(asked, cluster, serf, cast.stores[0])
+        fleet.script = site.folder / "clients" / "script.json"
+        _write(fleet, script)
+        topics = {topic.name: script.topic(topic.name) for topic in asked.load.topics}
+        _make(cluster, topics.values())
+        crews = [(crew, _hired(stack, cluster, crew, topics)) for crew in asked.crews]
+        _warm_up(cluster, list(topics.values()), asked.rule.warm_up_moves)
+        fleet.connect()
+        time.sleep(max(0.0, joined_s + asked.rule.warm_up_rounds - time.monotonic()))
+        with observer.watch:
+            play = _play(site, asked, fleet, [(crew.role, traffic) for crew, traffic in crews])
+            fleet.statuses("finish")
+            observer.findings.lost_agents = _lost(cluster, serf)
+            until_ns = asked.duration_ns
+            moves = [move for move in moves_of(site, script) if move.asked_at_ns < play.epoch_ns + until_ns]
+            told = told_of(play.epoch_ns, crews, topics, moves, until_ns)
+            samples = [row for name in fleet.names for row in _samples(fleet, name) if row[0] <= until_ns]
+            spells = spells_of(owned_of(site, script), play.epoch_ns, until_ns)
+            observer.findings.played(play.epoch_ns, play.epoch_ns + until_ns)
+            observer.findings.late(told.lateness_ns)
+            observer.findings.account, observer.findings.notes = told.account, told.notes
+        ordered = sorted([*samples, *told.samples], key=lambda row: row[:3])
+        return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence())
+
+
+def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, store: str) -> PulsarScript:
+    return PulsarScript(
+        f"run-{token_hex(4)}",
+        tuple(topic.name for topic in asked.load.topics),
+        {cluster.node_of(broker): broker for broker in cluster.brokers},
+        store,
+        cluster.store,
+        asked.config.span("session"),
+        {name: server.reached_at() for name, server in serf.servers.items()},
+        {crew.node: crew.proxy for crew in asked.crews},
+        asked.config.executors,
+    )
+
+
+def _write(fleet: NodeFleet, script: PulsarScript) -> None:
+    """For the run's own user alone: there are secrets in it."""
+    assert fleet.script is not None
+    fleet.script.parent.mkdir(exist_ok=True)
+    fleet.script.touch(mode=0o600)
+    fleet.script.write_bytes(msgspec.json.encode(script))
+
+
+def _make(cluster: PulsarCluster, topics: Iterable[Topic]) -> None:
+    """A tenant, and in it each topic with its subscription, which its owner has loaded then."""
+    made = list(topics)
+    cluster.admin.make_tenant(made[0].tenant)
+
+    def make(topic: Topic) -> None:
+        cluster.admin.make_namespace(topic.tenant, topic.namespace)
+        cluster.admin.subscribe(topic, SUBSCRIPTION)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(make, made))
+
+
+def _hired(stack: ExitStack, cluster: PulsarCluster, crew: ClientCrew, topics: Mapping[str, Topic]) -> TopicTraffic:
+    mine = [topics[name] for name in crew.topics]
+    traffic = TopicTraffic(cluster, crew.node, mine, f"{crew.node}-{crew.role}s", [crew.role], crew.node)
+    stack.callback(traffic.close)
+    return traffic
+
+
+def _warm_up(cluster: PulsarCluster, topics: Sequence[Topic], count: int) -> None:
+    """Each topic to the broker after its own, so many times; MachineError where one does not go."""
+    brokers = cluster.brokers
+    for _ in range(count if len(brokers) > 1 else 0):
+        owners = [cluster.admin.owner_of(topic) for topic in topics]
+        after = [brokers[(brokers.index(owner) + 1) % len(brokers)] for owner in owners]
+        plan = [(Bundled(topic, WHOLE), target) for topic, target in zip(topics, after, strict=True)]
+        for moved in transfer_all(cluster.admin, plan, AT_ONCE):
+            if not moved.landed:
+                raise MachineError(f"{moved.topic} did not go to {moved.target}: {moved.problem}", "see brokers' logs")
+
+
+def _play(site: Site, asked: PulsarRequest, fleet: NodeFleet, crews: Sequence[tuple[Role, TopicTraffic]]) -> Play:
+    """From time 0 until what was sent has come."""
+    play = Play(fleet.check)
+    senders = [traffic for role, traffic in crews if role is Role.PRODUCER]
+    load = asked.load.topics[0]  # all are alike
+    site.epoch_ns = play.begin(LEAD_NS)
+    for traffic in senders:
+        play.plan(0, partial(traffic.play, load.rate_rps, load.size_bytes))
+    fleet.go(site.epoch_ns, {})
+    play.until(asked.duration_ns)
+    for traffic in senders:
+        traffic.end()
+    for traffic in [*senders, *(traffic for role, traffic in crews if role is Role.CONSUMER)]:
+        with suppress(MachineError):  # what has not come is lost, or unacknowledged: the account says so
+            traffic.rest(REST_S)
+    return play
+
+
+def _samples(fleet: NodeFleet, name: str) -> list[Sample]:
+    return [(at_ns, name, metric, value) for at_ns, metric, value in fleet.records(name).samples]
+
+
+def _lost(cluster: PulsarCluster, serf: SerfCluster) -> tuple[str, ...]:
+    """The processes of servers that have ended; nobody here has told them to."""
+    processes = [process for _, process in cluster.processes]
+    processes += [server.process for server in serf.servers.values()]
+    return tuple(sorted(process.name for process in processes if not process.alive))

@@ -1,0 +1,152 @@
+"""The placement family's nodes where a real Pulsar owns the topics: what is left of a broker's node, and of a client's.
+
+The load manager is the family's own, unchanged, and so are the strategies.  A broker's node still reports to the store,
+and hears the load manager's ``Release``; Pulsar fences, hands over and closes (steps 2, 3, 4 and 6 of ePulsar's Fig. 2)
+when its REST is told to unload, and the answer to that is ``Released``.  Clients are Pulsar's own, in processes of
+theirs; a node a site says where they are.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from core.clients import Role
+from core.units import SECOND_NS
+from systems.api import (
+    Actuate,
+    Delivery,
+    Effect,
+    Event,
+    Message,
+    Node,
+    Report,
+    Send,
+    SetTimer,
+    Start,
+    Timer,
+    UnexpectedEvent,
+)
+from systems.parts.vivaldi import Coordinate
+from systems.placement.broker import BrokerNode, UnitState, _Unit
+from systems.placement.messages import AtSite, ClientLocation, Expired, Here, Noted, Release, Released, WhereAmI
+from systems.placement.monitoring import Rates, Strategy
+from systems.placement.options import Options
+
+
+class ServedTopic(NamedTuple):
+    """A topic at its broker, as Pulsar tells: its rates, the names of its clients (``SITE.NUMBER``)."""
+
+    rates: Rates
+    producers: Sequence[str]
+    consumers: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Served:
+    """To a broker's node, of its broker: all topics that are loaded there."""
+
+    topics: Mapping[str, ServedTopic]
+
+
+@dataclass(frozen=True)
+class Unload:
+    """To the broker: give the unit up, to the broker of the node ``target``, or "" to whom Pulsar finds."""
+
+    unit: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Unloaded:
+    """To a broker's node: REST has answered, whatever it said."""
+
+    unit: str
+
+
+class PulsarBrokerNode(BrokerNode):
+    """Beside one broker of Pulsar's: a broker's node without ownership.  ``hint`` off: Pulsar's plain unload."""
+
+    def __init__(self, node_id: str, store: str, strategy: Strategy, options: Options, seed: int):
+        super().__init__(node_id, store, strategy, options, seed)
+        self._sites: dict[str, Coordinate] = {}  # by the name of a site's clients' node
+        self._managers: dict[str, str] = {}  # of units that are on their way: who asked
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """See ``systems.api.Node``."""
+        match event:
+            case Report(Served(topics)):
+                self._take(topics)
+                return []
+            case Report(Unloaded(unit)):
+                manager = self._managers.pop(unit, "")
+                return [Send(manager, Released(unit))] if manager else []
+        return super().handle(event, now_ns)
+
+    def _heard(self, source: str, message: Message) -> list[Effect]:
+        match message:
+            case Release(unit, next_broker):
+                self._managers[unit] = source
+                return [Actuate(Unload(unit, next_broker if self.hint else ""))]
+            case ClientLocation(coordinate):
+                self._sites[source] = coordinate
+                return [Send(source, Noted())]
+            case Expired():
+                return self._open_session()
+        return super()._heard(source, message)
+
+    def _take(self, topics: Mapping[str, ServedTopic]) -> None:
+        """What is reported is what Pulsar says now; of clients only where their site is known."""
+        self._units, self._rates, self._clients = {}, {}, {}
+        for topic, served in topics.items():
+            unit = self._units.setdefault(self.strategy.unit_of(topic), _Unit(UnitState.OWNED))
+            unit.topics[topic] = {
+                Role.PRODUCER: dict.fromkeys(served.producers),
+                Role.CONSUMER: dict.fromkeys(served.consumers),
+            }
+            self._rates[topic] = served.rates
+            for client in (*served.producers, *served.consumers):
+                site = client.rpartition(".")[0]
+                if site in self._sites:
+                    self._clients[client] = self._sites[site]
+
+
+class SiteClientsNode:
+    """All clients of a site: asks the site's proxy where that is, and tells every broker (ePulsar, 4)."""
+
+    def __init__(self, node_id: str, brokers: Sequence[str], options: Options):
+        self.node_id, self.brokers, self.locate_ns = node_id, brokers, options.span("locate")
+        access_ns = options.span("access", "0") if options.add_access else 0
+        self._access_rtt_s = 2 * access_ns / SECOND_NS
+        self._proxy = ""
+
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """See ``systems.api.Node``."""
+        match event:
+            case Start(None):
+                return [SetTimer("locate", now_ns + 1)]
+            case Timer("locate", due_at_ns):
+                return [*self._ask(), SetTimer("locate", due_at_ns + self.locate_ns)]
+            case Report(AtSite(proxy)):
+                self._proxy = proxy
+                return self._ask()
+            case Delivery(_, Here(coordinate)):
+                here = replace(coordinate, height=coordinate.height + self._access_rtt_s)
+                return [Send(broker, ClientLocation(here)) for broker in self.brokers]
+            case Delivery(_, Noted()):
+                return []
+        raise UnexpectedEvent(self.node_id, event)
+
+    def _ask(self) -> list[Effect]:
+        return [Send(self._proxy, WhereAmI())] if self._proxy else []
+
+
+def nodes_on_pulsar(
+    nodes: Mapping[str, Node], brokers: Sequence[str], clients: Sequence[str], options: Options, seed: int
+) -> dict[str, Node]:
+    """The nodes of a deployment of the family, with those of ``brokers`` and ``clients`` replaced."""
+    others: dict[str, Node] = {name: SiteClientsNode(name, brokers, options) for name in clients}
+    for name in brokers:
+        node = nodes[name]
+        assert isinstance(node, BrokerNode)
+        others[name] = PulsarBrokerNode(name, node.store, node.strategy, options, seed)
+    return {**nodes, **others}

@@ -1,0 +1,53 @@
+"""How long clients were without a broker, from the log of Pulsar's own client: closed to connected (ePulsar, 5.7).
+
+A client is numbered in the order in which it was made, from 0; its broker's word that it is closed names the number,
+the line of its new connection its topic.
+"""
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from core.units import SECOND_NS
+
+_AT = r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+)"
+_CLOSED = re.compile(rf"^{_AT} .*Broker notification of Closed (?P<role>producer|consumer): (?P<number>\d+)", re.M)
+_MADE = re.compile(rf"^{_AT} .*\[(?P<topic>[a-z-]+://[^,\] ]+)[^\]]*\] Created (?P<role>producer|consumer) on", re.M)
+
+
+class Downtime(NamedTuple):
+    """A client was cut off.  Instants of CLOCK_REALTIME, of milliseconds; the end is ``None`` where it stayed so."""
+
+    topic: str
+    role: str
+    begin_ns: int
+    end_ns: int | None
+
+    def span_ns(self, until_ns: int) -> int:
+        """How long; of one that never came back at least until the end of what was watched."""
+        return max(0, (until_ns if self.end_ns is None else self.end_ns) - self.begin_ns)
+
+
+def downtimes(log: str, topics: Sequence[str]) -> list[Downtime]:
+    """Of all clients of one role a topic, made in the order of ``topics``; in order of their beginnings.
+
+    One that is closed again before it was back is cut off since the first time.
+    """
+    lines = [(_ns(found["at"]), True, found["role"], topics[int(found["number"])]) for found in _CLOSED.finditer(log)]
+    lines += [(_ns(found["at"]), False, found["role"], found["topic"]) for found in _MADE.finditer(log)]
+    since: dict[tuple[str, str], int] = {}
+    spans = []
+    for at_ns, is_closed, role, topic in sorted(lines, key=lambda line: line[0]):
+        if is_closed:
+            since.setdefault((role, topic), at_ns)
+        elif (role, topic) in since:
+            spans.append(Downtime(topic, role, since.pop((role, topic)), at_ns))
+    spans += [Downtime(topic, role, begin_ns, None) for (role, topic), begin_ns in since.items()]
+    return sorted(spans, key=lambda span: span.begin_ns)
+
+
+def _ns(text: str) -> int:
+    """Local time, as the client writes it."""
+    at = datetime.fromisoformat(text)
+    return int(at.replace(microsecond=0).timestamp()) * SECOND_NS + at.microsecond * 1_000

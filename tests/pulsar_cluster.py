@@ -1,0 +1,37 @@
+"""One cluster of Pulsar for all tests of it, in namespaces, as it takes a minute to start; each has its own tenant.
+
+Its brokers are at the sites of a city, so that a control plane can be deployed beside them, and the store in the cloud.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from testbed.servers.pulsar.cluster import PulsarCluster
+    from testbed.topologies.topology import Topology
+
+NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
+SITES = 3
+NAMES = [f"broker{number}" for number in range(1, SITES + 1)]
+CLIENTS = "clients1"
+
+
+def placed_topology() -> "Topology":
+    """Sites 10 ms (one way) from each other; clients are added to it."""
+    from testbed.topologies.topology import load_topology
+
+    return load_topology("city-mec", {"sites": SITES, "site_rtt": "20ms", "cloud_delay": "5ms"})
+
+
+@contextmanager
+def started(folder: Path) -> Iterator["PulsarCluster"]:
+    """The cluster, up, with hosts for clients at the first two sites."""
+    from testbed.hosts.mininet.site import MininetSite
+    from testbed.servers.pulsar.cluster import PulsarCluster
+    from testbed.topologies.places import with_clients
+
+    topology = with_clients(placed_topology(), {CLIENTS: 0, "clients2": 1}, 0)
+    with MininetSite(topology, folder / "run", folder) as site, PulsarCluster(site, NAMES, "store", NAMES[:1]) as up:
+        yield up
