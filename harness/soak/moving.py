@@ -24,12 +24,12 @@ from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import Breach, ground
 from systems.api import RunHistory
 from systems.distribution import migrator
-from systems.distribution.migrator import Move
+from systems.distribution.migrator import MoveAway
 from testbed.brokers.model import load_calibration
 from testbed.faults import Crash
 from testbed.virtual.fleet import Fleet
 from testbed.virtual.gates import NodeGroup
-from testbed.virtual.moving import Deliveries, MovingLoop, MovingPlane
+from testbed.virtual.moving import MovedMessages, MovingLoop, MovingPlane
 from workloads import load
 
 TOPIC = "topic"
@@ -39,7 +39,7 @@ WHOLE = Envelope(1.1 * PUBLISHERS * RATE_RPS, 20.0)
 
 
 @dataclass(frozen=True)
-class Played:
+class MovesPlayed:
     """What did not hold, and what was seen."""
 
     breaches: tuple[Breach, ...]
@@ -51,7 +51,7 @@ def schedules(first: int) -> Iterator[SoakSchedule]:
     return (draw(seed) for seed in numbers(first) if system_of(seed) == "tb-adaptor")
 
 
-def play(schedule: SoakSchedule) -> Played:
+def play(schedule: SoakSchedule) -> MovesPlayed:
     """Play and judge."""
     names, end_ns = list(schedule.nodes), schedule.load_end_ns
     plane = _plane(schedule, names)
@@ -76,12 +76,12 @@ def play(schedule: SoakSchedule) -> Played:
     broken = ((one.name, one.broken(history)) for one in system.invariants)
     wrong = [Breach(name, *violation) for name, violation in broken if violation is not None]
     found = plane.deliveries()
-    commanded = sum(isinstance(command, Move) for _, _, command in loop.journal.commands)
+    commanded = sum(isinstance(command, MoveAway) for _, _, command in loop.journal.commands)
     seen = Counter(
         moves=len(plane.transfers), orders=commanded, offered=found.offered_count, resent=found.resent_count,
         twice=found.surplus_count, waiting=found.waiting_count,
     )  # fmt: skip
-    return Played((*wrong, *_undelivered(plane, found, end_ns)), seen)
+    return MovesPlayed((*wrong, *_undelivered(plane, found, end_ns)), seen)
 
 
 def _part(names: list[str]) -> Envelope:
@@ -104,15 +104,15 @@ def _plane(schedule: SoakSchedule, names: list[str]) -> MovingPlane:
     return MovingPlane(fleet, names, where, schedule.load_end_ns)
 
 
-def _moves(schedule: SoakSchedule, names: list[str]) -> list[tuple[int, str, Move]]:
+def _moves(schedule: SoakSchedule, names: list[str]) -> list[tuple[int, str, MoveAway]]:
     """Anywhere, and before each kill of a broker: away from it and to it."""
     dice = generator(schedule.seed, "moving", "moves")
 
     def somebody() -> tuple[int, ...]:
         return tuple(sorted(dice.permutation(PUBLISHERS)[: int(dice.integers(1, 8))].tolist()))
 
-    def move(at_ns: int, source: str, target: str) -> tuple[int, str, Move]:
-        return max(0, at_ns), source, Move(TOPIC, somebody(), target)
+    def move(at_ns: int, source: str, target: str) -> tuple[int, str, MoveAway]:
+        return max(0, at_ns), source, MoveAway(TOPIC, somebody(), target)
 
     moves = []
     for _ in range(int(dice.integers(0, 12))):
@@ -126,12 +126,12 @@ def _moves(schedule: SoakSchedule, names: list[str]) -> list[tuple[int, str, Mov
     return moves
 
 
-def _command(plane: MovingPlane, source: str, command: Move) -> None:
+def _command(plane: MovingPlane, source: str, command: MoveAway) -> None:
     if plane.is_up(source):
         plane.actuate(source, command, plane.fleet.now_ns)
 
 
-def _undelivered(plane: MovingPlane, found: Deliveries, end_ns: int) -> list[Breach]:
+def _undelivered(plane: MovingPlane, found: MovedMessages, end_ns: int) -> list[Breach]:
     """Messages lost or out of order, or copies that nobody accounts for."""
     offered = plane.outbox.schedule.block(0, end_ns).message_count
     told = {

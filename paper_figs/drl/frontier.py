@@ -21,32 +21,35 @@ from itertools import product
 import numpy as np
 
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, above, at_least, below, t_interval
-from core.records import Json
-from core.units import MILLISECOND_NS, duration_ns
-from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
+from harness.experiment import Experiment, RunSpec, Scale
+from paper_figs.drl import steady
 from paper_figs.drl.drawing import draw
+from paper_figs.drl.steady import (
+    ALONE,
+    CELL,
+    CENTRAL,
+    COUNTER,
+    DIVIDING,
+    EACH_SECOND,
+    FAR,
+    GROUPS,
+    IDEAL,
+    LB,
+    MIDDLE,
+    NEAR,
+    QUICKLY,
+    SPLIT,
+    SRTM,
+    TALKING,
+    logs,
+    ms_of,
+    point,
+)  # fmt: skip
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Frame, Series
-from paper_figs.series import by_repetition, frame_of, in_ms, samples, with_point
+from paper_figs.series import by_repetition, frame_of, samples
 
-LB, SRTM = "lb", "srtm"
-SPLIT, IDEAL, CENTRAL, COUNTER = "split", "ideal", "central", "counter"
-DIVIDING = ("adaptor", "leases", "throttler")
-TALKING = (*DIVIDING, COUNTER)  # every interval
-ALONE, GROUPS = 1, 10
-NEAR, MIDDLE, FAR = "1ms", "20ms", "100ms"  # round trips
-QUICKLY, EACH_SECOND = "100ms", "1s"  # intervals
-ROUND = "5s"
-JUDGED = 4 / 6  # of a round: studies.distribution.windows.SETTLE
-FLOOR_MS = 0.01  # logarithms of waits take less for this
 DEBT_MS = 1.0  # who owes the bucket more than its rate brings in so long does not keep the contract (ours)
-FACTORS = {
-    "sharing": "study.sharing",
-    "group_size": "workload.group_size",
-    "rtt_ms": "study.rtt",
-    "interval_ms": "study.interval",
-}
-CELL = ["group_size", "rtt_ms", "interval_ms"]
 
 
 # --- grid ------------------------------------------------------------------------------------------
@@ -71,64 +74,17 @@ def _axes_of_paper() -> tuple[Sequence[str], Sequence[str]]:
     return (NEAR, "5ms", MIDDLE, "50ms", FAR), ("10ms", QUICKLY, EACH_SECOND)
 
 
-def point(placement: str, sharing: str, group_size: int, rtt: str, interval: str) -> RunSpec:
-    """One run; a round trip or interval that does not matter is left out."""
-    given = {"rtt": rtt, "interval": interval}
-    study: Json = {"envelope": "conformant", "sharing": sharing, **{name: text for name, text in given.items() if text}}
-    return RunSpec(
-        system=placement,
-        workload="poisson",
-        workload_options={"publishers": 100, "group_size": group_size},
-        topology_options={"brokers": 4},
-        calibration="edge",
-        slo=CALIBRATED,
-        round=ROUND,
-        study="sharing",
-        study_options=study,
-    )
-
-
 # --- tables ----------------------------------------------------------------------------------------
 
 
 def tables(data: Data) -> FigureTables:
     """``runs``: a row a run; ``winners``: a row a cell and combination that wins it, alone or with others."""
-    from pyspark.sql import functions as f
-
-    from analysis import metrics
-
-    final = metrics.final_round(data.latency_histogram)
-    latency, delay, debt = (
-        final.where(f.col("metric") == metric) for metric in ("end_to_end_latency", "access_delay", "token_debt")
-    )
-    owed = debt.groupBy("run_id").agg((f.max("low_ns") / MILLISECOND_NS).alias("debt_ms"))
-    sent = data.table("usage").groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes"))
-    counted = latency.groupBy("run_id").agg(f.sum("count").alias("message_count"))
-    measured = (
-        in_ms(latency, {0.99: "p99_ms"}, "run_id")
-        .join(in_ms(delay, {0.99: "delay_ms"}, "run_id"), "run_id")
-        .join(counted, "run_id")
-        .join(metrics.brokers_used(data.decisions), "run_id")
-        .join(data.runs.selectExpr("run_id", f"slo_ns / {MILLISECOND_NS} as slo_ms"), "run_id")
-        .join(owed, "run_id", "left")
-        .join(sent, "run_id", "left")
-        .fillna(0.0, ["debt_ms", "sent_bytes"])
-    )
-    return tables_of(with_point(data, measured, FACTORS))
+    return with_winners(steady.runs_of(data))
 
 
-def tables_of(runs: Frame) -> FigureTables:
-    """The same, of the runs with their options as they were given; what does not matter to a sharing is NaN."""
-    runs = runs.assign(
-        control_bytes=runs.sent_bytes * JUDGED / runs.message_count,
-        **{name: list(map(_ms, runs[name])) for name in ("rtt_ms", "interval_ms")},
-    ).drop(columns=["sent_bytes", "message_count"])
-    runs = runs.sort_values(["system", "sharing", *CELL, "repetition"], ignore_index=True)
+def with_winners(runs: Frame) -> FigureTables:
+    """The figure's tables, of its runs."""
     return {"runs": runs, "winners": winners(runs)}
-
-
-def _ms(text: object) -> float:
-    return duration_ns(text) / MILLISECOND_NS if isinstance(text, str) else float("nan")
 
 
 def cells_of(runs: Frame) -> Iterator[tuple[tuple[int, float, float], Frame]]:
@@ -178,8 +134,8 @@ def value_of(
 ) -> Series:
     """One point's, by repetition; KeyError where it was not run."""
     at = {
-        "rtt_ms": duration_ns(rtt) / 1e6 if rtt else None,
-        "interval_ms": duration_ns(interval) / 1e6 if interval else None,
+        "rtt_ms": ms_of(rtt) if rtt else None,
+        "interval_ms": ms_of(interval) if interval else None,
     }
     point = {name: ms for name, ms in at.items() if ms is not None}
     return by_repetition(runs, value, system=placement, sharing=sharing, group_size=size, **point)
@@ -188,12 +144,6 @@ def value_of(
 def called(size: int) -> str:
     """A load."""
     return "alone" if size == ALONE else f"groups of {size}"
-
-
-def logs(values: Series) -> Series:
-    """Doublings, of what is at least ``FLOOR_MS``."""
-    doublings: Series = np.log2(values.clip(lower=FLOOR_MS))
-    return doublings
 
 
 def measure_f1(tables: Tables) -> Evidence:

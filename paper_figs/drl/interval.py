@@ -24,10 +24,10 @@ from analysis.verdicts import (
 )
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
-from paper_figs.drl import frontier, shift
+from paper_figs.drl import shifts, steady
 from paper_figs.drl.drawing import LOOKS
-from paper_figs.drl.frontier import ALONE, COUNTER, DIVIDING, IDEAL, LB, NEAR, SPLIT, TALKING, logs
-from paper_figs.drl.shift import ADAPTOR, BEYOND, BOTH, WITHIN
+from paper_figs.drl.shifts import ADAPTOR, BEYOND, BOTH, WITHIN
+from paper_figs.drl.steady import ALONE, COUNTER, DIVIDING, IDEAL, LB, NEAR, SPLIT, TALKING, logs
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.intervals import floored, geometric, intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
@@ -36,8 +36,8 @@ from paper_figs.series import by_repetition, samples
 FASTEST, FAST, EACH_SECOND, SLOW = "10ms", "100ms", "1s", "10s"
 SHIFTS = ((ADAPTOR, WITHIN), (BOTH, BEYOND))
 SHIFT_LOOKS = {
-    (ADAPTOR, WITHIN): shift.LOOKS[ADAPTOR]._replace(label="TB Adaptor; (c) a shift within"),
-    (BOTH, BEYOND): shift.LOOKS[BOTH]._replace(label="(c) with migration, a shift beyond"),
+    (ADAPTOR, WITHIN): shifts.LOOKS[ADAPTOR]._replace(label="TB Adaptor; (c) a shift within"),
+    (BOTH, BEYOND): shifts.LOOKS[BOTH]._replace(label="(c) with migration, a shift beyond"),
 }
 
 
@@ -46,13 +46,13 @@ SHIFT_LOOKS = {
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Ways of sharing x intervals, in steady traffic and after shifts."""
-    steady = scale.pick(small=(), tiny=(FAST, EACH_SECOND), quick=(FASTEST, FAST, EACH_SECOND), paper=_of_paper()[:-1])
+    often = scale.pick(small=(), tiny=(FAST, EACH_SECOND), quick=(FASTEST, FAST, EACH_SECOND), paper=_of_paper()[:-1])
     shifted = scale.pick(small=(), tiny=(EACH_SECOND,), quick=(FAST, EACH_SECOND, SLOW), paper=_of_paper())
     slow = scale.pick(tiny=("leases",), quick=("leases",), paper=())  # to simulate, at the shortest interval
-    told = [(SPLIT, ""), (IDEAL, "")] if steady else []
-    told += [(name, every) for name, every in product(TALKING, steady) if every != FASTEST or name not in slow]
-    grid = [frontier.point(LB, name, ALONE, NEAR if every else "", every) for name, every in told]
-    return grid + [shift.point(*way, every) for way, every in product(SHIFTS, shifted)]
+    told = [(SPLIT, ""), (IDEAL, "")] if often else []
+    told += [(name, every) for name, every in product(TALKING, often) if every != FASTEST or name not in slow]
+    grid = [steady.point(LB, name, ALONE, NEAR if every else "", every) for name, every in told]
+    return grid + [shifts.point(*way, every) for way, every in product(SHIFTS, shifted)]
 
 
 def _of_paper() -> Sequence[str]:
@@ -64,10 +64,10 @@ def _of_paper() -> Sequence[str]:
 
 def tables(data: Data) -> FigureTables:
     """``steady``: ``drl-frontier``'s rows; ``shifts``: ``drl-shift``'s, with ``interval_ms``."""
-    shifts = shift.runs_of(data)
+    moved = shifts.runs_of(data)
     return {
-        "steady": frontier.tables(data)["runs"],
-        "shifts": shifts.assign(interval_ms=[frontier._ms(text) for text in shifts.interval]),
+        "steady": steady.runs_of(data),
+        "shifts": moved.assign(interval_ms=[steady.ms_of(text) for text in moved.interval]),
     }
 
 
@@ -76,36 +76,36 @@ def tables(data: Data) -> FigureTables:
 
 def draw(tables: FigureTables) -> Drawing:
     """Over the interval: penalty, bytes and debt in steady traffic; time above the SLO after shifts."""
-    steady, shifts = tables["steady"], tables["shifts"]
+    runs, moved = tables["steady"], tables["shifts"]
     titles = ("steady: penalty", "steady: bytes of control", "after a shift")
     sheet, flat = drawing.panels(1, 3, titles, (9.0, 3.4))
     for axes in flat:
         drawing.log_axis(axes, "x", steps=(1,))
         axes.set_xlabel("control interval (ms)")
     drawing.log_axis(flat[0], linear_below=10.0, linear_share=0.6)
-    _draw_steady(flat[0], steady, "delay_ms", lambda values: floored(t_interval(values)))
-    drawing.rule(flat[0], t_interval(samples(steady[steady.sharing == SPLIT].delay_ms)).mean, reference=True)
+    _draw_steady(flat[0], runs, "delay_ms", lambda values: floored(t_interval(values)))
+    drawing.rule(flat[0], t_interval(samples(runs[runs.sharing == SPLIT].delay_ms)).mean, reference=True)
     flat[0].set_ylim(bottom=0)
     flat[0].set_ylabel("p99 access delay (ms)")
     drawing.log_axis(flat[1], steps=(1,))
-    _draw_steady(flat[1], steady, "control_bytes", geometric)
+    _draw_steady(flat[1], runs, "control_bytes", geometric)
     flat[1].set_ylabel("bytes a message")
     for way, look in SHIFT_LOOKS.items():
-        mine = shifts[(shifts.way == way[0]) & (shifts.share == way[1])]
+        mine = moved[(moved.way == way[0]) & (moved.share == way[1])]
         if not mine.empty:
             found, intervals = intervals_by(mine, "interval_ms", "above_s", lambda values: floored(t_interval(values)))
             drawing.interval_points(flat[2], found, intervals, look, joined=True)
     flat[2].set_ylim(bottom=0)
     flat[2].set_ylabel("time above the SLO (s)")
     beside = [keys.key(look) for look in SHIFT_LOOKS.values()]
-    shared = [keys.key(LOOKS[name]) for name in TALKING if name != ADAPTOR and (steady.sharing == name).any()]
+    shared = [keys.key(LOOKS[name]) for name in TALKING if name != ADAPTOR and (runs.sharing == name).any()]
     keys.legend_above(sheet, [beside[0], *shared, beside[1], keys.rule_key("split", reference=True)], columns=3)
     return sheet
 
 
-def _draw_steady(axes: Axes, steady: Frame, value: str, measure: Callable[[Sequence[float]], Interval]) -> None:
+def _draw_steady(axes: Axes, runs: Frame, value: str, measure: Callable[[Sequence[float]], Interval]) -> None:
     for name in TALKING:
-        mine = steady[steady.sharing == name]
+        mine = runs[runs.sharing == name]
         if not mine.empty:
             found, intervals = intervals_by(mine, "interval_ms", value, measure)
             drawing.interval_points(axes, found, intervals, LOOKS[name], joined=True)
@@ -116,17 +116,17 @@ def _draw_steady(axes: Axes, steady: Frame, value: str, measure: Callable[[Seque
 
 def steady_of(tables: Tables, value: str, sharing: str, every: str = "") -> Series:
     """One point's in steady traffic, by repetition; KeyError where it was not run."""
-    given = {"interval_ms": frontier._ms(every)} if every else {}
+    given = {"interval_ms": steady.ms_of(every)} if every else {}
     return by_repetition(tables["drl-interval/steady"], value, sharing=sharing, group_size=ALONE, **given)
 
 
 def measure_f13(tables: Tables) -> Evidence:
     """Who divides, against split, at each interval that was run."""
-    steady = tables["drl-interval/steady"]
+    runs = tables["drl-interval/steady"]
     split, checks = logs(steady_of(tables, "delay_ms", SPLIT)), list[Check]()
     for name in DIVIDING:
-        for every_ms in sorted(set(steady[steady.sharing == name].interval_ms)):
-            mine = by_repetition(steady, "delay_ms", sharing=name, group_size=ALONE, interval_ms=every_ms)
+        for every_ms in sorted(set(runs[runs.sharing == name].interval_ms)):
+            mine = by_repetition(runs, "delay_ms", sharing=name, group_size=ALONE, interval_ms=every_ms)
             label = f"log2 p99 access delay, {name} each {every_ms:g} ms over split"
             checks.append(
                 at_least(label, samples(logs(mine) - split), -float(np.log2(1 + LATENCY_TOLERANCE)), "doublings")
@@ -182,5 +182,5 @@ NOTES = (
     "last ten."
 )
 TITLE = "How often to speak: the penalty against the control interval"
-EXPERIMENT = Experiment("drl-interval", TITLE, "ours; SRTM V-D", points, skip_reason=lambda options: shift.NO_GRID)
+EXPERIMENT = Experiment("drl-interval", TITLE, "ours; SRTM V-D", points, skip_reason=lambda options: shifts.NO_GRID)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -13,7 +13,7 @@ from studies.sharing.rules import SHARINGS, Shared
 from systems.distribution import migrator
 from systems.distribution.migrator import SYSTEM as MIGRATOR
 from systems.parts.options import span_ns
-from testbed.virtual.moving import Deliveries, Transfer
+from testbed.virtual.moving import MovedMessages, PublisherMove
 
 # Systems that divide a bucket, and what they are called as ways of sharing it.
 DIVIDES = {way.system: name for name, way in SHARINGS.items() if way and (way.part or way.system == "tb-adaptor")}
@@ -57,16 +57,16 @@ class Moving(Deployed):
 
 
 @dataclass(frozen=True)
-class Shown:
+class MovingShown:
     """What a run showed.  Histogram counts by metric, a dict a window, each (brokers, BUCKET_COUNT)."""
 
     envelope: Envelope
     windows: Sequence[dict[str, Int64]]
-    deliveries: Deliveries
-    transfers: Sequence[Transfer]
+    deliveries: MovedMessages
+    transfers: Sequence[PublisherMove]
     refused_count: int
     samples: list[Sample]
     messages: Columns  # of ``messages``, where they are kept
 
 
-__all__ = ["DIVIDES", "MIGRATOR", "Config", "Moving", "Shown"]
+__all__ = ["DIVIDES", "MIGRATOR", "Config", "Moving", "MovingShown"]

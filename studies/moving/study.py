@@ -12,7 +12,7 @@ from core.errors import SpecError
 from core.units import duration_ns
 from studies.api import Journal, Point, Study, expected_s
 from studies.distribution.study import deployed
-from studies.moving.asked import DIVIDES, Config, Moving, Shown
+from studies.moving.asked import DIVIDES, Config, Moving, MovingShown
 from studies.sharing.rules import shared_by
 from studies.sharing.study import summed
 from studies.spec import RunSpec
@@ -34,7 +34,7 @@ def asked(point: Point, config: Config) -> Moving:
     return Moving(**vars(deployed(point, config, duration)), way=way, duration_ns=duration, window_ns=window)
 
 
-def journal(point: Point, asked: Moving, shown: Shown) -> Journal:
+def journal(point: Point, asked: Moving, shown: MovingShown) -> Journal:
     """The tables of a run: histograms by window, moves, what was delivered, and what was said for it."""
     windows = [histogram_rows(counts, number) for number, counts in enumerate(shown.windows, start=1)]
     found = shown.deliveries

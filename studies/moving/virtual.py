@@ -8,7 +8,7 @@ from core.units import SECOND_NS, duration_ns
 from studies.distribution.deployment import Deployment, far_of
 from studies.distribution.virtual import check as check_topic
 from studies.distribution.virtual import deployment_of
-from studies.moving.asked import MIGRATOR, Moving, Shown
+from studies.moving.asked import MIGRATOR, Moving, MovingShown
 from studies.sharing.deployment import LEAST_RPS
 from systems.api import SetBucket
 from systems.parts.portion import MILLION
@@ -17,12 +17,12 @@ from testbed.brokers.counts import histogram
 from testbed.brokers.model import load_calibration
 from testbed.topologies.topology import Topology, mesh
 from testbed.virtual.gates import GrantedLoop, NodeGroup
-from testbed.virtual.moving import Deliveries, MovingLoop, MovingPlane
+from testbed.virtual.moving import MovedMessages, MovingLoop, MovingPlane
 
 PATIENCE_NS = 600 * SECOND_NS  # all that waits at publishers has been sent by then
 
 
-def run(asked: Moving) -> Shown:
+def run(asked: Moving) -> MovingShown:
     """Carry the whole run, then count it window by window, by the messages' intended instants."""
     deployment = deployment_of(asked)
     names, count = deployment.names, asked.schedule.population.count
@@ -43,7 +43,7 @@ def run(asked: Moving) -> Shown:
         raise SystemFault(f"{found.waiting_count} messages wait at publishers for ten minutes", "give brokers tokens")
     messages = _rows(found, deployment.topic) if asked.keeps_messages else {}
     windows = _windows(asked, found, plane)
-    return Shown(envelope, windows, found, plane.transfers, plane.refused_count, samples, messages)
+    return MovingShown(envelope, windows, found, plane.transfers, plane.refused_count, samples, messages)
 
 
 def _commanded(asked: Moving, deployment: Deployment, plane: MovingPlane, split: dict[str, Envelope]) -> list[Sample]:
@@ -87,7 +87,7 @@ def _ground(asked: Moving, names: list[str]) -> Topology:
     return mesh("moving", names, duration_ns(asked.rule.rtt) // 2)
 
 
-def _windows(asked: Moving, found: Deliveries, plane: MovingPlane) -> list[dict[str, Int64]]:
+def _windows(asked: Moving, found: MovedMessages, plane: MovingPlane) -> list[dict[str, Int64]]:
     brokers, ends_ns = len(plane.names), np.arange(0, asked.duration_ns + 1, asked.window_ns)
     edges = np.searchsorted(found.intended_ns, ends_ns)
     told_ns = np.array([one.told_ns for one in plane.transfers], np.int64)
@@ -109,7 +109,7 @@ def _windows(asked: Moving, found: Deliveries, plane: MovingPlane) -> list[dict[
     return windows
 
 
-def _rows(found: Deliveries, topic: str) -> dict[str, np.ndarray]:
+def _rows(found: MovedMessages, topic: str) -> dict[str, np.ndarray]:
     return {
         "message": found.number,
         "publisher": found.publisher,

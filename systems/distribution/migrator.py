@@ -39,7 +39,7 @@ from systems.parts.options import span_ns
 
 
 @dataclass(frozen=True)
-class Move:
+class MoveAway:
     """Send the topic's publishers, by id, to another broker: what they sent is delivered before they go on there."""
 
     topic: str
@@ -79,7 +79,7 @@ class MoveOrder(Message):
 
 
 @dataclass(frozen=True)
-class Moved(Message):
+class MoveAnswer(Message):
     """Broker to controller: so much has been sent to ``target``."""
 
     target: str
@@ -87,7 +87,7 @@ class Moved(Message):
     decided_at_ns: int
 
 
-class Agent(BrokerAgent):
+class MovingAgent(BrokerAgent):
     """A broker's control side; knows its publishers."""
 
     def __init__(self, node_id: str, config: Config):
@@ -116,10 +116,10 @@ class Agent(BrokerAgent):
         gone = set(chosen)
         kept = [(at_ns, {who: rate for who, rate in told.items() if who not in gone}) for at_ns, told in self.seen]
         self.seen = deque(kept)
-        answer = Send(source, Moved(order.target, rate_rps, order.decided_at_ns))
+        answer = Send(source, MoveAnswer(order.target, rate_rps, order.decided_at_ns))
         if not chosen:
             return [answer]
-        command = Move(order.topic, chosen, order.target)
+        command = MoveAway(order.topic, chosen, order.target)
         return [Actuate(command), Sample("migration_count", float(len(chosen))), answer]
 
     def _chosen(self, order: MoveOrder) -> tuple[tuple[int, ...], float]:
@@ -164,7 +164,7 @@ class Controller(Adaptor):
                 self.allowed_at_ns = now_ns
             case Delivery(source, TopicStatistics(topic, rate_rps)) if topic == self.topic and source in self.rates:
                 self.rates[source].add(now_ns, rate_rps, 0.0)
-            case Delivery(source, Moved(target, rate_rps, decided_at_ns)):
+            case Delivery(source, MoveAnswer(target, rate_rps, decided_at_ns)):
                 if self.ordered_ns.get(source) == decided_at_ns:
                     del self.ordered_ns[source]
                     self._correct(now_ns, {source: -rate_rps, target: rate_rps})
@@ -240,7 +240,7 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
         if getattr(config, name) < least:
             raise SpecError(f"migrator: {name} = {getattr(config, name)}", f"give at least {least}")
     span_ns("migrator", "history", config.history)
-    agents: dict[str, Node] = {name: Agent(name, config) for name in names}
+    agents: dict[str, Node] = {name: MovingAgent(name, config) for name in names}
     return {**agents, ADAPTOR: Controller(ADAPTOR, config, adaptor.splits)}
 
 
@@ -258,7 +258,7 @@ def _bounded(history: RunHistory) -> Violation | None:
                 case Send(target, MoveOrder(_, _, _, most, decided_at_ns)):
                     orders.append((step.at_ns, most))
                     allowed[target, decided_at_ns] = most
-                case Actuate(Move(_, publishers, _)):
+                case Actuate(MoveAway(_, publishers, _)):
                     assert isinstance(step.event, Delivery) and isinstance(step.event.message, MoveOrder)
                     if len(publishers) > allowed.get((step.node, step.event.message.decided_at_ns), 0):
                         return Violation(step.true_ns, step.node, f"moves {len(publishers)} publishers without leave")
@@ -277,7 +277,7 @@ SYSTEM = System(
     "moves publishers away from overloaded brokers, beside TB Adaptor",
     config=Config,
     nodes=nodes,
-    messages=(TopicStatistics, NewLimit, MoveOrder, Moved),
+    messages=(TopicStatistics, NewLimit, MoveOrder, MoveAnswer),
     inputs=(Report,),
     invariants=(*tb_adaptor.SYSTEM.invariants, Invariant("churn bounded", _bounded)),
 )

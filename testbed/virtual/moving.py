@@ -24,7 +24,7 @@ from core.errors import SystemFault
 from core.records import Block, Envelope, Int32, Int64, Schedule
 from core.units import SECOND_NS
 from systems.api import SetBucket
-from systems.distribution.migrator import Move, PublisherReport
+from systems.distribution.migrator import MoveAway, PublisherReport
 from testbed.faults import Fault, Restart
 from testbed.virtual.fleet import Fleet
 from testbed.virtual.gates import NodeGroup
@@ -100,7 +100,7 @@ class Outbox:
 
 
 @dataclass
-class Transfer:
+class PublisherMove:
     """A publisher's move: told when, from where to where, and when it is open again."""
 
     told_ns: int
@@ -111,7 +111,7 @@ class Transfer:
 
 
 @dataclass(frozen=True)
-class Deliveries:
+class MovedMessages:
     """What became of the messages: of each that came, in order of number, the first copy that did."""
 
     number: Int64
@@ -141,7 +141,7 @@ class Deliveries:
 
 
 class MovingPlane:
-    """A ``DataPlane`` of brokers that ``Move`` and ``SetBucket`` command; ``names[i]`` is the node beside broker i.
+    """A ``DataPlane`` of brokers that ``MoveAway`` and ``SetBucket`` command; ``names[i]`` is the node beside broker i.
 
     ``broker_of``: where publishers begin.  ``end_ns``: no message is intended later.
     """
@@ -156,7 +156,7 @@ class MovingPlane:
         fleet.schedule = self.outbox
         fleet.move(broker_of)
         fleet.keep(0)
-        self.transfers: list[Transfer] = []
+        self.transfers: list[PublisherMove] = []
         self.refused_count = self.resent_count = 0
         self._gone, self._over = np.zeros(0, bool), np.zeros(0, bool)  # rows lost in a crash; rows of lives that ended
         self._reported = 0
@@ -199,7 +199,7 @@ class MovingPlane:
         match command:
             case SetBucket(topic, rate_rps, burst_count) if topic == self.fleet.topic and node in self.names:
                 self.fleet.set_bucket(self.names.index(node), Envelope(rate_rps, burst_count))
-            case Move(topic, publishers, broker) if topic == self.fleet.topic and {node, broker} <= set(self.names):
+            case MoveAway(topic, publishers, broker) if topic == self.fleet.topic and {node, broker} <= set(self.names):
                 self._move(self.names.index(node), np.array(publishers, np.int64), self.names.index(broker))
             case _:
                 raise SystemFault(f"{node} commanded {command}", f"brokers of {self.fleet.topic!r} set and move")
@@ -246,7 +246,7 @@ class MovingPlane:
         np.maximum.at(self.drained_ns, rows[mine, PUBLISHER], rows[mine, RECEIVED] + 2 * self.network_ns)
         self.fleet.broker_of[moving] = target
         opens_ns = self.opens_ns()
-        self.transfers += [Transfer(now_ns, who, source, target, int(opens_ns[who])) for who in moving.tolist()]
+        self.transfers += [PublisherMove(now_ns, who, source, target, int(opens_ns[who])) for who in moving.tolist()]
 
     def _reschedule(self, now_ns: int) -> None:
         opens_ns = self.opens_ns()
@@ -269,7 +269,7 @@ class MovingPlane:
             grown[: fleet.journal_used] = fleet.journal[: fleet.journal_used]
             fleet.journal = grown
 
-    def deliveries(self) -> Deliveries:
+    def deliveries(self) -> MovedMessages:
         """Of all that has been offered so far."""
         rows, (number, intended_ns) = self._rows(), self.outbox.sent()
         came = np.flatnonzero(~self._gone)
@@ -277,7 +277,7 @@ class MovingPlane:
         first = came[np.append(True, np.diff(number[came]) != 0)] if len(came) else came
         told = rows[first].T
         who, broker = told[PUBLISHER].astype(np.int32), told[BROKER].astype(np.int32)
-        return Deliveries(
+        return MovedMessages(
             number[first], who, broker, intended_ns[first], told[SENT], told[ARRIVED], told[RELEASED], told[RECEIVED],
             self.outbox.offered_count, self._waiting(number[first]), self.resent_count, len(came) - len(first),
         )  # fmt: skip

@@ -108,7 +108,7 @@ def test_what_takes_real_processes_is_judged_in_the_live_record() -> None:
 
 
 def test_what_is_contradicted_was_judged_under_every_reading() -> None:
-    """S20b has none: a formula, and a graph for which it is false.  K2, F2, F13 are ours: there is no source to read."""
+    """S20b has none: a formula, and a graph for which it is false.  K2, F2, F13 are ours: no source to read."""
     claims = {claim.id: claim for claim in all_claims()}
     for found in read_record(ROOT / "results" / "claims-quick.json")["claims"]:
         if found["verdict"] != Judgement.CONTRADICTED.value:

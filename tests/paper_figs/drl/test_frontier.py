@@ -8,7 +8,7 @@ import pytest
 from harness.experiment import SCALES
 from paper_figs.drl import frontier
 from paper_figs.drl.drawing import draw
-from paper_figs.drl.frontier import CENTRAL, COUNTER, IDEAL, LB, SPLIT, SRTM, tables_of
+from paper_figs.drl.steady import CENTRAL, COUNTER, IDEAL, LB, SPLIT, SRTM, told
 from tests.paper_figs.tables import Case, Frames, check_published, check_spoiled, parametrised, scaled, swapped
 
 KEY = "drl-frontier/runs"
@@ -52,7 +52,7 @@ def runs() -> pd.DataFrame:
                     "sent_bytes": {SPLIT: 0.0, IDEAL: 0.0, CENTRAL: 6e4}.get(sharing, 600.0) * near,
                 }
             )  # fmt: skip
-    return tables_of(pd.DataFrame(rows))["runs"]
+    return told(pd.DataFrame(rows))
 
 
 def as_claimed() -> Frames:

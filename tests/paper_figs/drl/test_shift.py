@@ -8,8 +8,8 @@ import pytest
 
 from harness.experiment import SCALES
 from paper_figs.drl import frontier, interval, shift
-from paper_figs.drl.frontier import ALONE, COUNTER, IDEAL, LB, SPLIT, TALKING
-from paper_figs.drl.shift import ADAPTOR, BEYOND, BOTH, LEASES, MIGRATION, WITHIN
+from paper_figs.drl.shifts import ADAPTOR, BEYOND, BOTH, LEASES, MIGRATION, WAYS, WITHIN, way_of
+from paper_figs.drl.steady import ALONE, COUNTER, IDEAL, LB, SPLIT, TALKING, ms_of
 from tests.paper_figs.tables import Case, Frames, check_published, check_spoiled, parametrised, scaled, swapped
 
 RUNS, STEADY, SHIFTS = "drl-shift/runs", "drl-interval/steady", "drl-interval/shifts"
@@ -46,7 +46,7 @@ def shifted() -> pd.DataFrame:
     above = {SPLIT: 70.0, ADAPTOR: 70.0, LEASES: 70.0, MIGRATION: 40.0, BOTH: 20.0}
     rows = []
     for share in (WITHIN, BEYOND):
-        for way in shift.WAYS:
+        for way in WAYS:
             moves = share == BEYOND and way in (MIGRATION, BOTH)
             cleared = moves or (share == WITHIN and way in (ADAPTOR, LEASES, BOTH))
             rows += [
@@ -82,9 +82,7 @@ def shifts() -> pd.DataFrame:
     for every, late in (("100ms", 10.0), ("1s", 20.0), ("10s", 60.0)):
         part = shifted()
         chosen = part[[(way, share) in interval.SHIFTS for way, share in zip(part.way, part.share, strict=True)]]
-        parts.append(
-            chosen.assign(interval=every, interval_ms=frontier._ms(every), above_s=late + 0.1 * part.repetition)
-        )
+        parts.append(chosen.assign(interval=every, interval_ms=ms_of(every), above_s=late + 0.1 * part.repetition))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -152,16 +150,13 @@ def test_the_claim_falls_with_what_it_says(case: Case, perturbation: str) -> Non
 
 
 def test_ways_have_the_names_of_their_options() -> None:
-    for way, (system, options, study) in shift.WAYS.items():
-        assert shift.way_of(system, options.get("enabled", True), study.get("migrates", False)) == way
+    for way, (system, options, study) in WAYS.items():
+        assert way_of(system, options.get("enabled", True), study.get("migrates", False)) == way
 
 
 def seconds() -> pd.DataFrame:
     rows = [
-        (share, way, n, 10.0 + n, 9.0 + n, 11.0 + n)
-        for share in (WITHIN, BEYOND)
-        for way in shift.WAYS
-        for n in range(4)
+        (share, way, n, 10.0 + n, 9.0 + n, 11.0 + n) for share in (WITHIN, BEYOND) for way in WAYS for n in range(4)
     ]
     return pd.DataFrame(rows, columns=["share", "way", "second", "mean", "low", "high"])
 

@@ -9,7 +9,7 @@ import pytest
 from collectors.histogram import quantile
 from core.errors import SpecError
 from harness.run import asked_of, carried_out, resolve
-from studies.moving.asked import Shown
+from studies.moving.asked import MovingShown
 from studies.spec import RunSpec
 
 SLO_NS = 20_000_000
@@ -32,15 +32,15 @@ def spec_of(
     )
 
 
-def shown(spec: RunSpec) -> Shown:
+def shown(spec: RunSpec) -> MovingShown:
     study, asked = asked_of(resolve(spec))
     study.check(resolve(spec).testbed, asked)
     found: Any = study.carry_out(resolve(spec).testbed, asked)
-    assert isinstance(found, Shown)
+    assert isinstance(found, MovingShown)
     return found
 
 
-def p99_ns(found: Shown, number: int) -> int:
+def p99_ns(found: MovingShown, number: int) -> int:
     return quantile(found.windows[number]["end_to_end_latency"].sum(0), 0.99)
 
 

@@ -12,8 +12,17 @@ from core.units import SECOND_NS
 from systems.api import Actuate, Delivery, Effect, Report, RunHistory, Send, SetBucket, Start, Step, Timer, TopicReport
 from systems.conformance import check_system
 from systems.distribution import tb_adaptor
-from systems.distribution.migrator import SYSTEM, Agent, Config, Controller, Moved, MoveOrder, PublisherReport, nodes
-from systems.distribution.migrator import Move as MoveCommand
+from systems.distribution.migrator import (
+    SYSTEM,
+    Config,
+    Controller,
+    MoveAnswer,
+    MoveOrder,
+    MovingAgent,
+    PublisherReport,
+    nodes,
+)
+from systems.distribution.migrator import MoveAway as MoveCommand
 from systems.distribution.tb_adaptor import ADAPTOR, TopicStatistics
 from testbed.virtual.bench import VirtualBench
 
@@ -56,17 +65,17 @@ def test_an_overloaded_broker_gives_its_excess_to_the_one_with_most_room() -> No
     assert (source, order.target, order.most) == ("a", "c", 10)
     assert order.rate_rps == pytest.approx(300.0)  # c's room below its share; a has 400 more than its own
     assert tell(node, 2, {"a": 700.0, "b": 200.0, "c": 0.0}) == [], "an order is under way"
-    node.handle(Delivery("a", Moved("c", 150.0, order.decided_at_ns)), 2 * SECOND_NS)
+    node.handle(Delivery("a", MoveAnswer("c", 150.0, order.decided_at_ns)), 2 * SECOND_NS)
     ((_, order),) = tell(node, 3, {"a": 550.0, "b": 200.0, "c": 150.0})
     assert order.target == "c" and order.rate_rps == pytest.approx(150.0), "until it has its share"
-    node.handle(Delivery("a", Moved("c", 0.0, order.decided_at_ns)), 3 * SECOND_NS)
+    node.handle(Delivery("a", MoveAnswer("c", 0.0, order.decided_at_ns)), 3 * SECOND_NS)
     assert tell(node, 4, {"a": 550.0, "b": 200.0, "c": 150.0}) == [], "nobody fits any more"
 
 
 def test_what_has_moved_counts_at_once() -> None:
     node = controller(enabled=True)
     ((_, order),) = tell(node, 1, {"a": 700.0, "b": 200.0, "c": 0.0})
-    node.handle(Delivery("a", Moved("c", 400.0, order.decided_at_ns)), SECOND_NS + 1)
+    node.handle(Delivery("a", MoveAnswer("c", 400.0, order.decided_at_ns)), SECOND_NS + 1)
     due = Timer("adapt", 2 * SECOND_NS)
     effects = node.handle(due, 2 * SECOND_NS)
     assert orders(effects) == [], "what is left is 300, 200 and 400"
@@ -94,8 +103,8 @@ def test_no_capacity_no_migration_and_off_is_the_adaptor() -> None:
     )
 
 
-def agent(rates: Mapping[int, float]) -> Agent:
-    made = Agent("a", CONFIG)
+def agent(rates: Mapping[int, float]) -> MovingAgent:
+    made = MovingAgent("a", CONFIG)
     made.handle(Report(PublisherReport("topic", rates)), SECOND_NS)
     return made
 

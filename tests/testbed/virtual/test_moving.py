@@ -11,10 +11,10 @@ from core.errors import SystemFault
 from core.records import Envelope
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import SetBucket, TopicReport
-from systems.distribution.migrator import Move, PublisherReport
+from systems.distribution.migrator import MoveAway, PublisherReport
 from testbed.brokers.model import load_calibration
 from testbed.virtual.fleet import Fleet
-from testbed.virtual.moving import Deliveries, MovingPlane
+from testbed.virtual.moving import MovedMessages, MovingPlane
 from workloads import load
 
 TOPIC, BROKERS, END_NS = "topic", 3, 2 * SECOND_NS
@@ -32,7 +32,7 @@ def plane(publishers: int = 6, rate_rps: float = 40.0, batch: int = 1, seed: int
     return MovingPlane(fleet, [f"broker{n}" for n in range(BROKERS)], where, END_NS)
 
 
-def check(moved: MovingPlane) -> Deliveries:
+def check(moved: MovingPlane) -> MovedMessages:
     moved.advance(END_NS + 60 * SECOND_NS)
     found = moved.deliveries()
     offered = moved.outbox.schedule.block(0, END_NS)
@@ -71,7 +71,7 @@ def test_nothing_is_lost_and_order_is_kept(acts, tokens, batch, seed):  # type: 
         elif act[0] == "bucket" and name not in down:
             moved.actuate(name, SetBucket(TOPIC, act[2], act[3]), at_ns)
         elif act[0] == "move" and name not in down:
-            moved.actuate(name, Move(TOPIC, tuple(sorted(act[3])), f"broker{act[2]}"), at_ns)
+            moved.actuate(name, MoveAway(TOPIC, tuple(sorted(act[3])), f"broker{act[2]}"), at_ns)
     moved.advance(END_NS)
     for name in sorted(down):
         moved.restart(name)
@@ -82,7 +82,7 @@ def test_nothing_is_lost_and_order_is_kept(acts, tokens, batch, seed):  # type: 
 def test_an_idle_publisher_is_closed_while_it_connects() -> None:
     moved = plane(rate_rps=1.0)
     moved.advance(SECOND_NS)
-    moved.actuate("broker0", Move(TOPIC, (0, 3, 1), "broker2"), SECOND_NS)  # publisher 1 is not there
+    moved.actuate("broker0", MoveAway(TOPIC, (0, 3, 1), "broker2"), SECOND_NS)  # publisher 1 is not there
     assert moved.refused_count == 1 and [one.publisher for one in moved.transfers] == [0, 3]
     assert {one.opens_ns - one.told_ns for one in moved.transfers} == {3 * NET_NS}
     found = check(moved)
@@ -95,7 +95,7 @@ def test_what_waits_at_the_old_broker_is_delivered_before_the_new_one_is_used() 
     moved = plane(publishers=3, tokens=20.0)
     at_ns = SECOND_NS
     moved.advance(at_ns)
-    moved.actuate("broker0", Move(TOPIC, (0,), "broker1"), at_ns)
+    moved.actuate("broker0", MoveAway(TOPIC, (0,), "broker1"), at_ns)
     (one,) = moved.transfers
     found = check(moved)
     mine = found.publisher == 0
@@ -110,7 +110,7 @@ def test_a_broker_killed_in_the_middle_of_a_move() -> None:
     """The old one: what it had not delivered is offered again, at the new one, at once."""
     moved = plane(publishers=3, tokens=20.0)
     moved.advance(SECOND_NS)
-    moved.actuate("broker0", Move(TOPIC, (0,), "broker1"), SECOND_NS)
+    moved.actuate("broker0", MoveAway(TOPIC, (0,), "broker1"), SECOND_NS)
     at_ns = SECOND_NS + 50 * MILLISECOND_NS
     moved.advance(at_ns)
     moved.crash("broker0", at_ns)
@@ -125,7 +125,7 @@ def test_a_broker_killed_in_the_middle_of_a_move() -> None:
 def test_the_new_broker_killed_in_the_middle_is_waited_for() -> None:
     moved = plane(publishers=3, tokens=20.0)
     moved.advance(SECOND_NS)
-    moved.actuate("broker0", Move(TOPIC, (0,), "broker1"), SECOND_NS)
+    moved.actuate("broker0", MoveAway(TOPIC, (0,), "broker1"), SECOND_NS)
     moved.crash("broker1", SECOND_NS)
     back_ns = SECOND_NS + SECOND_NS // 2
     moved.advance(back_ns)
@@ -173,6 +173,6 @@ def test_reports_tell_of_publishers_and_of_nobody_who_is_down() -> None:
 
 def test_what_is_no_command_is_refused() -> None:
     moved = plane()
-    for command in (Move("other", (0,), "broker1"), Move(TOPIC, (0,), "elsewhere"), "move"):
+    for command in (MoveAway("other", (0,), "broker1"), MoveAway(TOPIC, (0,), "elsewhere"), "move"):
         with pytest.raises(SystemFault, match="commanded"):
             moved.actuate("broker0", command, 0)
