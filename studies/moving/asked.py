@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.errors import SpecError
 from core.records import Columns, Envelope, Int64, Sample
@@ -13,7 +13,9 @@ from studies.sharing.rules import SHARINGS, Shared
 from systems.distribution import migrator
 from systems.distribution.migrator import SYSTEM as MIGRATOR
 from systems.parts.options import span_ns
-from testbed.virtual.moving import MovedMessages, PublisherMove
+
+if TYPE_CHECKING:
+    from testbed.virtual.moving import MovedMessages, PublisherMove
 
 # Systems that divide a bucket, and what they are called as ways of sharing it.
 DIVIDES = {way.system: name for name, way in SHARINGS.items() if way and (way.part or way.system == "tb-adaptor")}
@@ -62,8 +64,8 @@ class MovingShown:
 
     envelope: Envelope
     windows: Sequence[dict[str, Int64]]
-    deliveries: MovedMessages
-    transfers: Sequence[PublisherMove]
+    deliveries: "MovedMessages"
+    transfers: "Sequence[PublisherMove]"
     refused_count: int
     samples: list[Sample]
     messages: Columns  # of ``messages``, where they are kept

@@ -40,5 +40,5 @@ def test_a_file_that_is_no_system_is_a_spec_error(tmp_path: Path, text: str | No
 
 
 def test_an_unknown_key_names_the_closest() -> None:
-    with pytest.raises(SpecError, match=r"did you mean 'srtm'.*known: .*lb"):
+    with pytest.raises(SpecError, match=r"did you mean 'srtm'.*known: all-pairs, .*throttler"):
         load_system("strm")

@@ -71,7 +71,7 @@ SRTM_PLAYS = (
     Play(("srtm-eq1",), (UNSPLIT, identical(SRTM, LB), NEVER_AT_ONCE),
          {"R2": (UNSPLIT.name,), "R22": (UNSPLIT.name,), "R21": (NEVER_AT_ONCE.name, "identical: srtm is lb")}),
     Play(("srtm-fig4",), (UNSPLIT,), {"R3": (UNSPLIT.name,)}),
-    Play(("srtm-fig4-1000",), (UNSPLIT,), {"R4": (UNSPLIT.name,)}, tier="long"),
+    Play(("srtm-fig4-1000",), (UNSPLIT,), {"R4": (UNSPLIT.name,)}),
     Play(("srtm-fig5",), (NO_BENEFIT, identical(CONC, LB), reversed_(LB, CONC)),
          {"R5": (NO_BENEFIT.name, "identical: conc is lb", "reversed: lb is conc"), "R6": (NO_BENEFIT.name,),
           "R7": (NO_BENEFIT.name,)}),
@@ -80,7 +80,7 @@ SRTM_PLAYS = (
          {"R8": ("identical: max-min is conc",), "R9": ("identical: max-min is conc",),
           "R10": (BATCHES.name,), "R11": (SIZES.name,)}),
     Play(("srtm-fig7",), (AS_SRTM, SRTM_REVERSED),
-         {claim: (AS_SRTM.name, SRTM_REVERSED.name) for claim in ("R13", "R27")}, tier="long"),
+         {claim: (AS_SRTM.name, SRTM_REVERSED.name) for claim in ("R13", "R27")}),
     Play(("srtm-fig8",), (AS_SRTM, SRTM_REVERSED),
          {"R14": (AS_SRTM.name, SRTM_REVERSED.name)}, keep=only("workload.group_size", 10, 20, 30)),
     Play(("srtm-fig9",), (BLIND, SRTM_REVERSED, ONE_SPREAD),
@@ -89,9 +89,9 @@ SRTM_PLAYS = (
          {claim: ("frozen: group_size is always 5",) for claim in ("R12", "R17")}, tier="long"),
     Play(("srtm-sweep",), (NO_BENEFIT, identical(MAX_MIN, CONC), BLIND),
          {**{claim: (NO_BENEFIT.name,) for claim in ("M1", "M7")}, "M2": ("identical: max-min is conc",),
-          **{claim: (BLIND.name,) for claim in ("M3", "M4", "M5", "M6")}}, tier="long"),
+          **{claim: (BLIND.name,) for claim in ("M3", "M4", "M5", "M6")}}),
     Play(("srtm-starts",), (BY_RATE, WASTEFUL),
-         {"M10": (BY_RATE.name,), "M11": (BY_RATE.name,), "M12": (WASTEFUL.name,)}, tier="long"),
+         {"M10": (BY_RATE.name,), "M11": (BY_RATE.name,), "M12": (WASTEFUL.name,)}),
     Play(("srtm-adaptor",), (identical({"system.enabled": True}, {"system.enabled": False}, "the adaptor is off"),),
          {"R20": ("identical: the adaptor is off",)}, tier="fast"),
 )  # fmt: skip
@@ -123,7 +123,7 @@ DRL_PLAYS = (
           "F15": (FREE_COUNT.name, NEVER_FAST.name), "F16": (SLOW.name,)}),
     Play(("drl-keys",), (KEYS_RIGHT, BLIND, SRTM_REVERSED),
          {"K1": (BLIND.name,), **{claim: (KEYS_RIGHT.name,) for claim in ("K2", "K3", "K4", "K5")},
-          "K6": (BLIND.name, SRTM_REVERSED.name)}, tier="long"),
+          "K6": (BLIND.name, SRTM_REVERSED.name)}),
 )  # fmt: skip
 
 NEVER_URGENT = frozen({"system.frequency": True}, {"system.frequency": False}, "F never finds anybody urgent")
