@@ -76,7 +76,7 @@ test: lint ## formatter, linter, type checker, then the tests of up to a minute,
 test-long: setup ## the tests that take minutes: every figure at tiny scale, whole live figures, soak, mutations, fuzzing
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "long and not live" --numprocesses 2 --dist loadscope
-	@$(bin)/python -m pytest -m "long and live" $(apart) || $(alone)
+	@$(bin)/python -m pytest -m "long and live" || $(alone)
 	@$(bin)/ratebed soak --first 1 --count 2000
 	@$(MAKE) --no-print-directory --jobs=2 test-mutations test-fuzz
 
