@@ -11,7 +11,6 @@ from studies.control.asked import Config as ControlConfig
 from studies.distribution.asked import Deployed
 from studies.sharing.rules import SHARINGS, Shared
 from systems.distribution import migrator
-from systems.distribution.migrator import SYSTEM as MIGRATOR
 from systems.parts.options import span_ns
 
 if TYPE_CHECKING:
@@ -69,6 +68,3 @@ class MovingShown:
     refused_count: int
     samples: list[Sample]
     messages: Columns  # of ``messages``, where they are kept
-
-
-__all__ = ["DIVIDES", "MIGRATOR", "Config", "Moving", "MovingShown"]

@@ -8,9 +8,10 @@ from core.units import SECOND_NS, duration_ns
 from studies.distribution.deployment import Deployment, far_of
 from studies.distribution.virtual import check as check_topic
 from studies.distribution.virtual import deployment_of
-from studies.moving.asked import MIGRATOR, Moving, MovingShown
+from studies.moving.asked import Moving, MovingShown
 from studies.sharing.deployment import LEAST_RPS
 from systems.api import SetBucket
+from systems.distribution.migrator import SYSTEM as MIGRATOR
 from systems.parts.portion import MILLION
 from testbed.api import Testbed
 from testbed.brokers.counts import histogram
