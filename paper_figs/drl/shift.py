@@ -93,7 +93,7 @@ def draw(tables: FigureTables) -> Drawing:
     flat[len(shares)].set_ylabel("time above the SLO (s)")
     present = [look for way, look in LOOKS.items() if (runs.way == way).any()]
     marks = [keys.key(look, marker=False) for look in present]
-    keys.legend_above(sheet, [*marks, keys.rule_key("SLO, and the shift")], columns=3)
+    keys.legend_above(sheet, [*marks, keys.rule_key("SLO, and the shift")], columns=3 if len(shares) > 1 else 2)
     return sheet
 
 
