@@ -71,5 +71,5 @@ def test_runs_come_home_as_the_same_bytes_and_are_not_made_twice(place: Place) -
 def test_where_packs_cannot_be_reached_the_command_ends_with_one_line(place: Place) -> None:
     place.hdfs.stop()
     code, said, out = place.run("third")
-    assert code == 1 and "hdfs://" in said.splitlines()[-1] and "repeat the command" in said, said
+    assert code == 1 and "hdfs://" in said.splitlines()[-1] and "can be reached" in said, said
     assert "Traceback" not in said and not finished_runs(out)
