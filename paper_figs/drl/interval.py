@@ -79,8 +79,10 @@ def draw(tables: FigureTables) -> Drawing:
     runs, moved = tables["steady"], tables["shifts"]
     titles = ("steady: penalty", "steady: bytes of control", "after a shift")
     sheet, flat = drawing.panels(1, 3, titles, (9.0, 3.4))
-    for axes in flat:
+    for axes, mine in zip(flat, (runs, runs, moved), strict=True):
         drawing.log_axis(axes, "x", steps=(1,))
+        shown = mine.interval_ms[mine.interval_ms > 0]
+        axes.set_xlim(shown.min() / 1.3, shown.max() * 1.3)  # there may be but one, around which no axis opens by itself
         axes.set_xlabel("control interval (ms)")
     drawing.log_axis(flat[0], linear_below=10.0, linear_share=0.6)
     _draw_steady(flat[0], runs, "delay_ms", lambda values: floored(t_interval(values)))

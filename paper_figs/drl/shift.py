@@ -90,6 +90,8 @@ def draw(tables: FigureTables) -> Drawing:
         _draw_seconds(flat[place], seconds[seconds.share == share], float(runs.slo_ms.iloc[0]))
         _draw_time_above(flat[len(shares) + place], runs[runs.share == share])
     flat[0].set_ylabel("p99 latency of each second (ms)")
+    # Around the means: intervals of two repetitions span a dozen decades.
+    flat[0].set_ylim(seconds["mean"].min() / 3, 3 * seconds["mean"].max())
     flat[len(shares)].set_ylabel("time above the SLO (s)")
     present = [look for way, look in LOOKS.items() if (runs.way == way).any()]
     marks = [keys.key(look, marker=False) for look in present]

@@ -12,7 +12,7 @@ from core.records import Json, Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond.faults import NO_FAULT, Faults, cut, scenario_of
-from paper_figs.drawing import curve, mean_bars, panels
+from paper_figs.drawing import curve, mean_bars, panels, sentence
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
@@ -50,6 +50,7 @@ CURVES = {
 LOOKS = looks_of(SYSTEMS)
 FAULT = Style("while it is cut off", "#dddddd", "", "-")
 USUAL = Style("the same, nothing cut off", "#555555", "", ":")
+NOT_HERE = "not part of this scale's grid"
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
@@ -131,12 +132,18 @@ def draw(tables: FigureTables) -> Drawing:
     drawing, axes = panels(2, 3, ("swarms: late", "swarms: moves", "bytes of control", *CURVES), inches=(9.6, 5.0))
     flown = runs[(runs.load == SWARMS) & (runs.fault == NO_FAULT)].assign(where="all is well")
     for panel, value, words in ((axes[0], "percent", "messages late (%)"), (axes[1], "moves", "moves in 100 s")):
+        if flown.empty:
+            sentence(panel, NOT_HERE)
+            continue
         mean_bars(panel, flown.assign(percent=100 * flown.late), "where", value, "system", LOOKS, ("all is well",))
         panel.set_ylabel(words)
     stay = runs[runs.load == STAY]
-    mean_bars(axes[2], stay, "topics", "Bps", "system", LOOKS, EACH)
+    mean_bars(axes[2], stay, "topics", "Bps", "system", LOOKS, sorted(set(stay.topics)))
     axes[2].set(ylabel="bytes a broker and second", xlabel="topics a broker")
     for panel, (load, fault) in zip(axes[3:], CURVES.values(), strict=True):
+        if not ((curves.load == load) & (curves.fault == fault)).any():
+            sentence(panel, NOT_HERE)
+            continue
         panel.axvspan(FROM_S, UNTIL_S, color=FAULT.colour, linewidth=0, zorder=0)
         for system in BOTH:
             part = curves[(curves.load == load) & (curves.system == system)]
