@@ -5,6 +5,7 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NoReturn
@@ -23,21 +24,29 @@ def main() -> NoReturn:
     """Run the command line."""
     interrupts.end_at_once()
     interrupts.deaf_at_the_end()
-    from ratebed.app import app
+    import ratebed.app  # noqa: F401  while Ctrl-C ends all at once
 
     interrupts.take_down_first()
     collect_rarely()
     logging.getLogger().addHandler(logging.NullHandler())  # libraries log what they also raise, with tracebacks
+    code = answer()
+    if code == INTERRUPTED:
+        sys.stderr.write(interrupts.parting_words("interrupted"))
+        interrupts.leave()
+    sys.exit(code)
+
+
+def answer(words: Sequence[str] | None = None) -> int:
+    """Do what a command of these words (default: the process') says, or say why not; returns the exit code."""
+    from ratebed.app import app
+
     try:
-        code = app(standalone_mode=False)
+        code = app(None if words is None else list(words), standalone_mode=False)
     except KeyboardInterrupt:
         code = INTERRUPTED
     except Exception as error:
         code = _told(error)
-    if code == INTERRUPTED:
-        sys.stderr.write(interrupts.parting_words("interrupted"))
-        interrupts.leave()
-    sys.exit(code if isinstance(code, int) else DONE)
+    return code if isinstance(code, int) else DONE
 
 
 def _told(error: Exception) -> int:

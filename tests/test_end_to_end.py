@@ -15,6 +15,7 @@ from harness.experiment import SCALES
 from paper_figs import FIGURES, all_claims, load_figure
 from tests.analysis.test_report import broken_links
 from tests.browser import browser, needs_browser
+from tests.command import process, ratebed
 from tests.harness.common import parquet_hashes
 from tests.pages import index_problems, page_problems
 
@@ -22,16 +23,11 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 ROOT = Path(__file__).parent.parent
 
 
-def ratebed(*words: str) -> subprocess.CompletedProcess:
-    """Run the command line as a user does."""
-    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=ROOT)
-
-
 @pytest.fixture(scope="module")
 def smoke(tmp_path_factory) -> Path:
     """Every figure at tiny scale."""
     out = tmp_path_factory.mktemp("smoke") / "out"
-    done = ratebed("figures", "--all", "--scale", "tiny", "--out", str(out))
+    done = process("figures", "--all", "--scale", "tiny", "--out", str(out))
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert str(out / "report" / "index.html") in done.stdout
     return out
@@ -135,10 +131,10 @@ def test_seed_7_is_the_same_with_one_process_two_and_after_a_kill(tmp_path):
 def test_a_system_of_ones_own_joins_a_figure_and_runs_alone(tmp_path):
     own = shutil.copy(ROOT / "docs" / "examples" / "weighted.py", tmp_path / "mine.py")
     out = tmp_path / "out"
-    done = ratebed("run", "srtm-fig9", "--scale", "tiny", "--system", f"{own}:SYSTEM", "--out", str(out))
+    done = process("run", "srtm-fig9", "--scale", "tiny", "--system", f"{own}:SYSTEM", "--out", str(out))
     assert done.returncode == 0, done.stderr
     assert "weighted" in (out / "figures" / "srtm-fig9.svg").read_text()
-    done = ratebed(
+    done = process(
         "run", "--system", f"{own}:SYSTEM", "--workload", "poisson", "--set", "round=6s", "--out", str(out), "--json"
     )
     rows = json.loads(done.stdout)
@@ -150,7 +146,7 @@ def test_a_failed_run_leaves_the_others_and_exit_code_1(tmp_path):
     example = (ROOT / "docs" / "examples" / "weighted.py").read_text()
     path.write_text(example.replace("measured = yield", "1 / 0\n    measured = yield"))
     out = tmp_path / "out"
-    done = ratebed("run", "srtm-fig9", "--scale", "tiny", "--system", f"{path}:SYSTEM", "--out", str(out))
+    done = process("run", "srtm-fig9", "--scale", "tiny", "--system", f"{path}:SYSTEM", "--out", str(out))
     assert done.returncode == 1 and "ZeroDivisionError" in done.stdout
     assert (out / "figures" / "srtm-fig9.svg").exists() and list((out / "runs").glob("*.failed/manifest.json"))
 

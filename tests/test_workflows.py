@@ -2,13 +2,13 @@
 
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
+
+from tests.command import process
 
 ROOT = Path(__file__).parents[1]
 OURS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -63,7 +63,7 @@ def test_what_the_command_line_is_told_it_knows(name, tmp_path):
     for _, verb, *words in told:
         words = [word.replace("$SYSTEM", "docs/examples/my_limiter.py:SYSTEM") for word in words]
         command = ["plan", *words] if verb == "run" else [verb, "--help"]
-        done = subprocess.run([sys.executable, "-m", "ratebed", *command], capture_output=True, text=True, cwd=ROOT)
+        done = process(*command)
         assert done.returncode == 0, done.stderr
         if verb == "run":
             assert re.search(r"\d+ of +\d+ runs to do", done.stdout)

@@ -2,8 +2,6 @@
 
 import json
 import platform
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
@@ -17,6 +15,7 @@ from harness.experiment import RunSpec
 from harness.paces import PACES, SHORT_PACES, shipped_pace
 from studies import STUDIES
 from systems import SYSTEMS
+from tests.command import ratebed
 from workloads import WORKLOADS
 
 SPEC = RunSpec(system="lb", workload="poisson")
@@ -75,10 +74,10 @@ def test_the_shipped_paces_are_of_what_there_is():
 
 def test_a_plan_rests_on_what_is_there(tmp_path):
     words = ["plan", "--system", "lb", "--workload", "poisson", "--repetitions", "3", "--jobs", "1", "--json"]
-    words = [sys.executable, "-m", "ratebed", *words, "--out", str(tmp_path)]
-    before = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    words += ["--out", str(tmp_path)]
+    before = json.loads(ratebed(*words).stdout)
     for _ in range(LEAST_RUNS):
         write(tmp_path / "runs", SPEC, 100.0)
-    after = json.loads(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    after = json.loads(ratebed(*words).stdout)
     assert before["figures"][0]["seconds"] < 10 and after["figures"][0]["seconds"] == pytest.approx(300)
     assert before["total"]["runs"] == after["total"]["to_do"] == 3 and after["total"]["drawing_seconds"] > 0

@@ -1,17 +1,16 @@
 """``ratebed audit`` as a user types it."""
 
 import json
-import subprocess
-import sys
 
 import pytest
+
+from tests.command import ratebed
 
 SECOND_NS = 1_000_000_000
 
 
 def audit(tmp_path, *words):
-    command = [sys.executable, "-m", "ratebed", "audit", "--out", str(tmp_path / "out"), *words]
-    return subprocess.run(command, capture_output=True, text=True)
+    return ratebed("audit", "--out", str(tmp_path / "out"), *words)
 
 
 @pytest.fixture(scope="module")

@@ -18,13 +18,9 @@ from harness.experiment import RunSpec
 from paper_figs import FIGURES, all_claims
 from ratebed import progress
 from systems import SYSTEMS
+from tests.command import process, ratebed
 from tests.runs import write_small_run
 from workloads import WORKLOADS
-
-
-def ratebed(*words: str, **options) -> subprocess.CompletedProcess:
-    """Run the command line as a user does."""
-    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, **options)
 
 
 def test_list_names_everything_that_is_registered():
@@ -90,7 +86,7 @@ def test_plan_says_what_is_skipped_and_why():
     ],
 )
 def test_bad_input_is_one_line_with_the_fix(tmp_path, words, code, text):
-    done = ratebed(*words, cwd=None)
+    done = ratebed(*words)
     assert done.returncode == code, done.stderr
     assert text in done.stderr and "Traceback" not in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
@@ -198,7 +194,7 @@ def test_a_broken_trace_and_a_missing_calibration_are_said_before_anything_runs(
 
 
 def test_a_figure_that_compares_no_systems_takes_no_further_one(tmp_path):
-    done = ratebed("run", "srtm-table1", "--system", "docs/examples/weighted.py:SYSTEM", "--out", str(tmp_path))
+    done = process("run", "srtm-table1", "--system", "docs/examples/weighted.py:SYSTEM", "--out", str(tmp_path))
     assert done.returncode == 2 and "srtm-table1" in done.stderr
 
 
@@ -269,7 +265,7 @@ def test_options_that_a_verb_lacks_are_named_with_what_was_meant():
 
 
 def test_the_version_and_completion():
-    assert re.fullmatch(r"ratebed \d+\.\d+\.\d+, commit \S+\n", ratebed("--version").stdout)
+    assert re.fullmatch(r"ratebed \d+\.\d+\.\d+, commit \S+\n", process("--version").stdout)
     program = Path(sys.executable).parent / "ratebed"
     for shell in ("bash", "zsh", "fish"):
         typed = dict.fromkeys(("_TYPER_COMPLETE_ARGS", "COMP_WORDS"), "ratebed run srtm-fig") | {"COMP_CWORD": "2"}

@@ -1,8 +1,6 @@
 """``compare``: pairs of runs on two testbeds, their distances, flipped decisions and claims."""
 
 import json
-import subprocess
-import sys
 from dataclasses import replace
 
 import msgspec
@@ -24,14 +22,11 @@ from ratebed.studio import draw
 from ratebed.verbs.compare import _latency_lines, _lines
 from studies import STUDIES
 from testbed import TESTBEDS
+from tests.command import ratebed
 from tests.harness.common import small
 from tests.ratebed import elsewhere
 
 pytest.importorskip("pyspark")
-
-
-def ratebed(*words):
-    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True)
 
 
 def limited(repetition=0, **changes):

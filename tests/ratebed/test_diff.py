@@ -3,17 +3,13 @@
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from ratebed.pairing import Side, paired
+from tests.command import process, ratebed
 from tests.tidy import ROOT
-
-
-def ratebed(*words: str, cwd: Path = ROOT) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=cwd)
 
 
 @pytest.fixture(scope="module")
@@ -102,13 +98,13 @@ def test_a_system_at_two_versions_is_told_from_its_file(tmp_path):
     twin.write_text(text + "\n# another version, of the same behaviour\n")
     point = ["--workload", "poisson", "--set", "round=6s", "--repetitions", "2"]
     outs = [str(tmp_path / name) for name in ("one", "two", "three")]
-    assert ratebed("run", "--system", f"{own}:SYSTEM", *point, "--out", outs[0]).returncode == 0
-    assert ratebed("run", "--system", f"{twin}:SYSTEM", *point, "--out", outs[1]).returncode == 0
+    assert process("run", "--system", f"{own}:SYSTEM", *point, "--out", outs[0]).returncode == 0
+    assert process("run", "--system", f"{twin}:SYSTEM", *point, "--out", outs[1]).returncode == 0
     code, found = diffed(outs[0], outs[1])
     assert code == 0 and found["same_count"] == found["pair_count"] == 2
     assert {(reason["kind"], reason["what"]) for reason in found["reasons"]} >= {("option", "system")}
-    code, found = diffed(outs[0], outs[1], "--systems", f"{own}:SYSTEM={twin}:SYSTEM")
-    assert code == 0 and found["pair_count"] == 2
+    done = process("diff", outs[0], outs[1], "--systems", f"{own}:SYSTEM={twin}:SYSTEM", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout)["pair_count"] == 2
 
 
 def test_folders_without_anything_in_common_are_refused(plain, tmp_path):
@@ -136,7 +132,7 @@ def test_two_commits_that_differ_in_one_system_are_told_by_its_name(tmp_path):
     file.write_text(changed)
     git("commit", "-qam", "a narrower band")
     words = ["diff", "HEAD~1", "HEAD", "srtm-fig9", "dst-table4", "--scale", "tiny", "--out", str(out), "--json"]
-    done = ratebed(*words, cwd=copy)
+    done = process(*words, cwd=copy)
     found = json.loads(done.stdout)
     named = {(reason["kind"], reason["what"]): reason["systems"] for reason in found["reasons"]}
     assert named == {("code", "systems/distribution/srtm.py"): ["srtm"]}

@@ -2,8 +2,6 @@
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
@@ -13,6 +11,7 @@ from core.errors import SpecError
 from ratebed import digitised
 from ratebed.behind import RUNS_LISTED, runs_of
 from ratebed.pipeline import sections
+from tests import command
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent.parent
@@ -21,7 +20,7 @@ KEY = "dst-table4"  # analytic: without a run
 
 def ratebed(*words: str) -> tuple[int, str]:
     """The exit code of a command, and what it says of an error."""
-    done = subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=ROOT)
+    done = command.ratebed(*words)
     return done.returncode, done.stderr
 
 

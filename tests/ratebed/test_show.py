@@ -1,20 +1,19 @@
 """``show``: the story of one live run, from its folder."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
 from collectors.writer import read_logs, record_failure, write_run
 from core.errors import MachineError
 from ratebed.timeline import LINES_A_LOG
+from tests.command import ratebed
 
 EPOCH_NS = 1_700_000_000_000_000_000
 
 
 def show(*words):
-    return subprocess.run([sys.executable, "-m", "ratebed", "show", *words], capture_output=True, text=True)
+    return ratebed("show", *words)
 
 
 def stamped(at_s, text):

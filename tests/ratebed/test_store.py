@@ -1,20 +1,15 @@
 """``ratebed store``: says what is there, brings in, makes anew; other verbs know of the folder."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from collectors.store.keeping import Store
+from tests.command import ratebed
 from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
-
-
-def ratebed(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ratebed", *words], cwd=ROOT, capture_output=True, text=True)
 
 
 @pytest.mark.slow
@@ -49,7 +44,6 @@ def test_the_store_is_told_built_verified_healed_and_removed(tmp_path: Path) -> 
 def test_runs_are_pushed_and_pulled_as_the_same_bytes(tmp_path: Path) -> None:
     from collectors.packs import RunPacks
     from ratebed.verbs.store import store
-    from tests.runs import write_small_run
 
     folders = sorted(write_small_run(tmp_path / "a" / "runs", seed) for seed in range(3))
     there = str(tmp_path / "there")

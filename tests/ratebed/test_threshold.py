@@ -1,12 +1,13 @@
 """``ratebed threshold`` as a user types it."""
 
 import json
-import subprocess
-import sys
+from subprocess import CompletedProcess
+
+from tests.command import ratebed
 
 
-def threshold(*words: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "ratebed", "threshold", *words], capture_output=True, text=True)
+def threshold(*words: str) -> "CompletedProcess[str]":
+    return ratebed("threshold", *words)
 
 
 def log_file(folder, lines) -> str:

@@ -1,8 +1,6 @@
 """Every verb that shows a number of a run says how valid the run is; where all are invalid, it ends with 1."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -21,6 +19,7 @@ from ratebed.pipeline import make_plan
 from ratebed.validity import LINES_MOST, Standing, are_invalid, told, worst
 from studies.distribution.calibrate import Measures
 from testbed import TESTBEDS
+from tests.command import ratebed
 from tests.harness.common import small
 from tests.ratebed import elsewhere
 
@@ -28,10 +27,6 @@ WHY = "agent broker-broker1 was lost"
 INVALID, VALID = Standing("invalid", (WHY,)), Standing()
 POINT = ("--system", "crdt-counter", "--workload", "requests", "--topology", "full-mesh", "--set", "study.duration=2s")
 Make = Callable[[Campaign, Sequence[RunSpec], Sequence[Standing]], list[str]]
-
-
-def ratebed(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True)
 
 
 def test_of_several_the_least_valid_counts() -> None:

@@ -1,20 +1,14 @@
 """The plane through the command line: the real log, and what is said of a broken one."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from tests.command import ratebed
 from tests.paper_figs.beyond.test_load import HEADER, NASA, written
 
-ROOT = Path(__file__).parents[3]
 pytestmark = pytest.mark.slow
-
-
-def ratebed(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=ROOT)
 
 
 @pytest.mark.long

@@ -4,8 +4,6 @@ import json
 import os
 import random
 import shlex
-import subprocess
-import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -13,14 +11,11 @@ import pytest
 from ratebed.advising.answer import advise
 from ratebed.advising.question import LogAsked, question_of
 from ratebed.options import make_request
+from tests.command import ratebed
 from tests.ratebed.advising.first_principles import LOGS, NOBODY, derived, nobody_near
 
 BEGIN_S = 1_700_000_000
 SEEDS = range(int(os.environ.get("RATEBED_ADVICE_SEEDS", "1")))  # of each log: 20 take an hour
-
-
-def ratebed(*words):
-    return subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True)
 
 
 def rows(count, span_s, seed=3, users=40):
