@@ -68,7 +68,8 @@ def test_a_byte_of_any_file_that_a_run_uses_voids_it_and_of_no_other(spec: RunSp
     used = set(files_of(spec))
     before, firsts = hash_of(spec, tree), {}
     for path in sorted(path.relative_to(tree) for path in tree.rglob("*") if path.is_file()):
-        kind = (path in used, path.parts[0], path.suffix, path.name.endswith("_test.go"))
+        is_used = path in used
+        kind = (is_used, path.parts[0] if is_used else "", path.suffix, path.name.endswith("_test.go"))
         firsts.setdefault(kind, path)
     assert {path.suffix for (is_used, *_), path in firsts.items() if is_used} >= {".py", ".toml", ".lock"}
     for (is_used, *_), path in firsts.items():

@@ -11,6 +11,7 @@ import pytest
 
 import ratebed
 from collectors.schema import TABLES
+from tests import command
 from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
@@ -86,8 +87,7 @@ def test_text_that_looks_like_a_number_stays_text():
 def home(tmp_path_factory) -> Path:
     """A folder with ``out/``, of srtm-fig7 at tiny scale, and the place where the notebook is."""
     folder = tmp_path_factory.mktemp("home")
-    words = ["-m", "ratebed", "run", "srtm-fig7", "--scale", "tiny", "--out", str(folder / "out")]
-    done = subprocess.run([sys.executable, *words], capture_output=True, text=True, cwd=ROOT)
+    done = command.ratebed("run", "srtm-fig7", "--scale", "tiny", "--out", str(folder / "out"))
     assert done.returncode == 0, done.stderr
     (folder / "docs" / "examples").mkdir(parents=True)
     return folder
