@@ -2,13 +2,12 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from paper_figs import FIGURES
+from tests.command import process, ratebed
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent
@@ -22,17 +21,11 @@ def words_of(name: str) -> list[str]:
     return match[1].split()
 
 
-def ratebed(*words: str) -> str:
-    """Run the command line as a user does; returns what it says."""
-    done = subprocess.run([sys.executable, "-m", "ratebed", *words], capture_output=True, text=True, cwd=ROOT)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
-
-
 def test_a_figure_a_family_is_drawn_judged_and_reported(tmp_path: Path) -> None:
     keys = words_of("SMOKE_FIGURES")
     assert {key.partition("-")[0] for key in keys} >= {"srtm", "crdt", "dst", "epulsar"} and set(keys) <= set(FIGURES)
-    ratebed("figures", *keys, "--scale", "tiny", "--out", str(tmp_path))
+    done = ratebed("figures", *keys, "--scale", "tiny", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stdout + done.stderr
     for key in keys:
         assert (tmp_path / "figures" / f"{key}.svg").stat().st_size > 5_000
     report = (tmp_path / "report" / "index.html").read_text()
@@ -43,6 +36,7 @@ def test_a_figure_a_family_is_drawn_judged_and_reported(tmp_path: Path) -> None:
 @pytest.mark.long  # its exit code says that the run is valid: the load comes in time
 def test_a_limiter_runs_on_real_sockets(tmp_path: Path) -> None:
     words = ["run", *words_of("SMOKE_POINT"), "--testbed", "local", "--out", str(tmp_path), "--json"]
-    assert json.loads(ratebed(*words))
+    done = process(*words)
+    assert done.returncode == 0 and json.loads(done.stdout), done.stdout + done.stderr
     (manifest,) = (json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*/manifest.json"))
     assert manifest["spec"]["testbed"] == "local" and manifest["outcome"] == "done"
