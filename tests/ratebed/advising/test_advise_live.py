@@ -9,7 +9,7 @@ from ratebed.advising.grid import oracle_of, usual
 from ratebed.options import make_request
 from ratebed.pipeline import adapted
 from tests.live import needs
-from tests.ratebed.advising.first_principles import LOGS
+from tests.ratebed.advising.first_principles import LOGS, derived
 from tests.ratebed.advising.test_advise import answered
 
 LIVE_MARGIN = 0.02  # of the requests, set before any live run: what clocks and a busy machine may add
@@ -19,9 +19,10 @@ LIVE_MARGIN = 0.02  # of the requests, set before any live run: what clocks and 
 @pytest.mark.long
 @needs("root", "mininet")
 def test_a_prediction_holds_on_real_links(tmp_path):
-    """The winner of bursts, on real sockets between network namespaces: its errors are those that were predicted."""
-
-    advice = answered(tmp_path, LOGS["bursts"](1), 1)
+    """The winner of bursts is the derived one; on real sockets between network namespaces its errors are those."""
+    log = LOGS["bursts"](1)
+    advice = answered(tmp_path, log, 1)
+    assert advice.base.ranking.best == derived(log, 1)
     best = advice.base.outcome(advice.base.ranking.best)
     request = make_request([], False, "quick", 1, 1, tmp_path / "out", [], repetitions=2, testbed="mininet")
     specs = repeated([best.spec], 2, 1)

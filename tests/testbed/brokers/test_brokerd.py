@@ -1,7 +1,5 @@
 """The live broker: what it delivers, when, and what it is commanded."""
 
-import os
-import shutil
 import signal
 import stat
 import subprocess
@@ -48,15 +46,6 @@ def test_the_go_tests_pass_and_vet_and_gofmt_complain_of_nothing():
     if formatted.exists():
         result = subprocess.run([formatted, "-l", "."], cwd=build.SOURCES, capture_output=True, text=True)
         assert (result.returncode, result.stdout) == (0, "")
-
-
-@pytest.mark.long
-@pytest.mark.skipif(shutil.which("gcc") is None, reason="the race detector wants a C compiler")
-def test_the_go_tests_pass_under_the_race_detector():
-    command = [golang.find_go(), "test", "-race", "-count=2", "./..."]
-    environment = {**os.environ, "CGO_ENABLED": "1", "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly"}
-    result = subprocess.run(command, cwd=build.SOURCES, env=environment, capture_output=True, text=True)
-    assert result.returncode == 0, result.stdout[-5000:] + result.stderr
 
 
 def test_it_is_built_once_and_found_again():
