@@ -13,6 +13,7 @@ STUDIES = {
     "sharing": "studies.sharing.study:STUDY",
     "control": "studies.control.study:STUDY",
     "moving": "studies.moving.study:STUDY",
+    "topics": "studies.topics.study:STUDY",
     "limiting": "studies.limiting.study:STUDY",
     "erlang": "studies.erlang.study:STUDY",
     "throttling": "studies.throttling.study:STUDY",

@@ -1,0 +1,73 @@
+"""Topics that come and go, in virtual time: the distributor takes one after the other, in the order of arrival."""
+
+import numpy as np
+
+from core.errors import SpecError
+from core.records import Float64
+from studies.distribution.deployment import far_of
+from studies.distribution.search import searched
+from studies.distribution.virtual import check as check_topic
+from studies.topics.asked import Churned, Churning, ComingTopic, Stay
+from studies.topics.newcomer import Newcomer
+from systems.parts.assignment import rates_of
+from testbed.api import Testbed
+from testbed.brokers.model import load_calibration
+from testbed.virtual.cluster import Cluster
+
+
+def run(asked: Churning) -> Churned:
+    """Find each topic a place when its turn comes, and count what residents send."""
+    model = load_calibration(asked.calibration)
+    slos_ns = np.array([topic.slo_ns for topic in asked.topics], np.int64)
+    cluster = Cluster(model, len(asked.names), slos_ns, asked.window_ns, asked.duration_ns)
+    stays = []
+    for number, topic in enumerate(asked.topics):
+        cluster.advance(topic.arrives_ns)
+        if cluster.now_ns >= asked.duration_ns:
+            break
+        stays.append(_taken_in(asked, cluster, number, topic, asked.rule.mcap_rps or model.mcap_rps))
+    cluster.advance(asked.duration_ns)
+    return Churned(stays, cluster.message_count, cluster.late_count, cluster.latency, cluster.broker_latency)
+
+
+def _taken_in(asked: Churning, cluster: Cluster, number: int, topic: ComingTopic, mcap_rps: float) -> Stay:
+    """Refuse a topic for which all brokers together have no room left; else let the search place it."""
+    loads_rps, looked_at_ns = _loads(asked, cluster), cluster.now_ns
+    if topic.schedule.population.total_rps > np.maximum(mcap_rps - loads_rps, 0.0).sum():
+        return Stay(topic, looked_at_ns, looked_at_ns)
+    newcomer = Newcomer(asked.search_for(topic), cluster, number, loads_rps.tolist(), mcap_rps)
+    search = searched(asked.search_for(topic), newcomer)
+    if search.fresh.note:  # its bucket is too small for so many brokers
+        return Stay(topic, looked_at_ns, cluster.now_ns, search=search)
+    placed, admitted_ns = cluster.placed[number], cluster.now_ns
+    placed.until_ns = admitted_ns + topic.life_ns
+    cluster.admit(number)
+    return Stay(topic, looked_at_ns, placed.until_ns, admitted_ns, placed.assignment, search)
+
+
+def _loads(asked: Churning, cluster: Cluster) -> Float64:
+    """Message rate of the residents on each broker."""
+    loads_rps = np.zeros(len(asked.names))
+    for its in cluster.placed.values():
+        loads_rps += rates_of(its.schedule.population, its.assignment, len(asked.names))
+    return loads_rps
+
+
+def check(testbed: Testbed, asked: Churning) -> None:
+    """SpecError for what modelled brokers cannot do with many topics."""
+    check_topic(testbed, asked)
+    if load_calibration(asked.calibration).pump_takes_core:
+        raise SpecError(f"calibration {asked.calibration}: a pump on the cores", "use one with a pump of its own")
+    if far_of(asked.topology, 1) is not None:
+        raise SpecError("brokers with many topics have no long paths to publishers", "use srtm-lan, and rtt")
+    if asked.keeps_messages:
+        raise SpecError("messages of topics that come and go are not kept", "leave keep out")
+    only = {
+        "non_conformant": "delay", "release_quantum": False, "stamps": "kernel", "initial_loads_rps": (),
+        "mcap_batch": 0, "broker_cores": (),
+    }  # fmt: skip
+    for option, value in only.items():
+        if getattr(asked.rule, option) != value:
+            raise SpecError(f"{option} = {getattr(asked.rule, option)!r} with many topics", "leave it out")
+    if asked.rule.envelope not in ("profiled", "poisson-model"):
+        raise SpecError(f"envelope = {asked.rule.envelope!r} of a topic that stays", "use profiled, or poisson-model")
