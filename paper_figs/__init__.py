@@ -84,6 +84,7 @@ FIGURES = {
     "drl-keys": "paper_figs.drl.keys:FIGURE",
     "drl-shift": "paper_figs.drl.shift:FIGURE",
     "drl-interval": "paper_figs.drl.interval:FIGURE",
+    "drl-topics": "paper_figs.drl.topics:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "placement-bound": "paper_figs.beyond.placement_bound:FIGURE",

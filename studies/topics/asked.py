@@ -1,12 +1,12 @@
 """What is asked of brokers to which topics come and from which they leave, and what comes home."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from core.errors import SpecError
 from core.records import Int32, Int64, Schedule
 from core.seeds import child_seed, generator
-from core.units import SECOND_NS, duration_ns
+from core.units import duration_ns
 from studies.api import Point
 from studies.control.asked import Config as ControlConfig
 from studies.distribution.asked import Deployed, Searched, Searching

@@ -24,8 +24,9 @@ def asked(point: Point, config: Config) -> Churning:
     """What is asked of the testbed."""
     told = deployed(point, config, duration_ns(config.duration))
     topics = tuple(coming(point, config, told.slo_ns))
-    spans = {"duration_ns": duration_ns(config.duration), "window_ns": duration_ns(config.window)}
-    return Churning(**vars(told), **spans, topics=topics, system=point.system, config=point.system_config)
+    duration, window = duration_ns(config.duration), duration_ns(config.window)
+    search = {"system": point.system, "config": point.system_config}
+    return Churning(**vars(told), **search, topics=topics, duration_ns=duration, window_ns=window)
 
 
 def journal(point: Point, asked: Churning, shown: Churned) -> Journal:
@@ -68,7 +69,7 @@ def _windows(asked: Churning, shown: Churned) -> Columns:
     topic, window = np.nonzero(shown.message_count)
     count, late = shown.message_count[topic, window], shown.late_count[topic, window]
     return {
-        "at_ns": window * asked.window_ns, "topic": [asked.topics[number].name for number in topic],
+        "at_ns": window * asked.window_ns, "topic": [asked.topics[number].name for number in topic.tolist()],
         "message_count": count, "late_count": late, "lost_count": np.zeros_like(count),
         "pair_count": count, "late_pair_count": late,
     }  # fmt: skip
@@ -81,7 +82,7 @@ def _latency(shown: Churned) -> Columns:
     admitted_ns: Int64 = np.array([stay.admitted_ns or 0 for stay in shown.stays], np.int64)
     names = [stay.topic.name for stay in shown.stays]
     return {
-        "at_ns": admitted_ns[topic], "topic": [names[number] for number in topic],
+        "at_ns": admitted_ns[topic], "topic": [names[number] for number in topic.tolist()],
         "low_ns": low_ns[bucket], "high_ns": high_ns[bucket], "count": shown.latency[topic, bucket],
     }  # fmt: skip
 

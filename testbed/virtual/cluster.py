@@ -101,11 +101,11 @@ class Cluster:
             parts.append((block.at_ns[on], np.full(int(on.sum()), number, np.int32), broker[on], block.count[on]))
         if not parts:
             return
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-        order = np.argsort(columns[0], kind="stable")
+        at_ns, topic, broker, count = (np.concatenate(column) for column in zip(*parts, strict=True))
+        order = np.argsort(at_ns, kind="stable")
         trial, from_ns, until_ns = self._trial
         cluster_kernel.carry(
-            *(column[order] for column in columns), self.costs, self._free_at_ns,
+            at_ns[order], topic[order], broker[order], count[order], self.costs, self._free_at_ns,
             self._pump_free_at_ns, self._level, self._level_at_ns, self._rate, self._capacity,
             self._ask_ns, self.slos_ns, self._is_resident,
             self.latency, self.broker_latency, self.message_count, self.late_count, self.window_ns, self.end_ns,
