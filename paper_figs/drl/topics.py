@@ -10,6 +10,7 @@ Ours throughout: the SRTM paper places one topic.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import product
 
 from analysis.verdicts import Claim, Evidence, Interval, Tables, above, below, t_interval
@@ -74,9 +75,9 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 def tables(data: Data) -> FigureTables:
     """``runs``: a row a run; ``stays``, ``late``: topics, and their late windows, of one full run a way."""
     stays = stays_of(data, EARLY_S)
-    chosen = (stays.repetition == 0) & (stays.gap == FULL) & (stays.life_kind == EXPONENTIAL)
-    chosen &= [way in SHOWN for way in zip(stays.system, stays.sharing, strict=True)]
-    shown = stays[chosen].reset_index(drop=True)
+    full = stays[(stays.repetition == 0) & (stays.gap == FULL) & (stays.life_kind == EXPONENTIAL)]
+    is_shown = [way in SHOWN for way in zip(full.system, full.sharing, strict=True)]
+    shown = full[is_shown].reset_index(drop=True)
     return {"runs": runs_of(data, stays), "stays": shown, "late": windows_of(data, shown)}
 
 
@@ -89,7 +90,7 @@ def draw(tables: FigureTables) -> Drawing:
     runs = runs[runs.life_kind == EXPONENTIAL]
     titles = [f"{_name(*way)}, {LOADS[FULL]}: one run" for way in SHOWN]
     titles += ["topics that miss their SLO", "time above the SLO", f"{LOADS[FULL]}: brokers, rounds, wait, refused"]
-    sheet, flat = drawing.panels(2, 3, titles, (9.6, 6.2), heights=[1.25, 1], widths=[1, 1, 1.05])
+    sheet, flat = drawing.panels(2, 3, titles, (9.8, 6.2), heights=[1.25, 1], widths=[1, 1, 1.2])
     for axes, (system, sharing) in zip(flat, SHOWN, strict=False):
         mine = [part[(part.system == system) & (part.sharing == sharing)] for part in (stays, late)]
         _draw_stays(axes, *mine)
@@ -146,7 +147,7 @@ def _draw_shares(axes: Axes, runs: Frame, value: str) -> None:
                 look = style_of(system)
                 drawing.interval_bars(axes, [place + shift], shares, look, 0.7 / len(loads), alpha=_alpha(gap))
     drawing.categories(axes, [_name(*way).replace(", ", "\n") for way in present])
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 100)
 
 
 def _present(runs: Frame) -> list[tuple[str, str]]:
@@ -154,7 +155,8 @@ def _present(runs: Frame) -> list[tuple[str, str]]:
 
 
 def _percent(shares: Sequence[float]) -> Interval:
-    return floored(t_interval([100 * share for share in shares]))
+    interval = floored(t_interval([100 * share for share in shares]))
+    return replace(interval, high=min(100.0, interval.high)) if interval.count > 1 else interval
 
 
 def _draw_price(axes: Axes, runs: Frame) -> None:
@@ -167,7 +169,7 @@ def _draw_price(axes: Axes, runs: Frame) -> None:
         counts = [whole(means.broker_count), f"{means.round_count:.1f}", f"{means.wait_s:.0f} s"]
         rows.append((_name(system, sharing), *counts, *shares))
     header = ("", "brokers", "rounds", "wait", "refused", "spoilt")
-    drawing.draw_table(axes, header, rows, (2.6, 1.3, 1.3, 1.0, 1.3, 1.2))
+    drawing.draw_table(axes, header, rows, (2.4, 1.6, 1.5, 1.1, 1.6, 1.4))
 
 
 # --- claims: written down, with their signs, before any full run (docs/sharing.md) -------------------

@@ -12,7 +12,6 @@ from studies.topics.asked import STORE, Config
 from testbed.brokers.counts import Counts
 from testbed.trust.evidence import NOTHING, RunEvidence
 from testbed.virtual.cluster import Cluster, Placed
-from testbed.virtual.cluster_kernel import SPLIT
 
 
 class Newcomer(TopicWindows):
@@ -34,14 +33,14 @@ class Newcomer(TopicWindows):
         """Full buckets on the brokers as they are by then; a split that cannot be leaves the topic off them."""
         self.cluster.advance(start_ns)
         self.cluster.remove(self.number)
-        parts = self.split(envelope, assignment)
         placed = Placed(self.schedule, assignment, FOREVER_NS)
         if self.rule.sharing == STORE and len(np.unique(assignment[assignment >= 0])) > 1:
             share = float(self._rates_rps(assignment).sum()) / self.schedule.population.total_rps
             whole = Envelope(share * envelope.rate_rps, max(1.0, share * envelope.burst_count))
             self.cluster.place(self.number, placed, [whole], duration_ns(self.rule.rtt))
             return (None,) * len(self.names)
-        self.cluster.place(self.number, placed, parts, SPLIT)
+        parts = self.split(envelope, assignment)
+        self.cluster.place(self.number, placed, parts)
         return parts
 
     def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
