@@ -53,18 +53,22 @@ def _is_late() -> Column:
 
 
 def runs_of(data: Data, stays: Frame) -> Frame:
-    """A row a run: shares of topics missed, spoilt and refused, of windows late; means of brokers, rounds, and wait."""
+    """A row a run: shares of topics that missed, were spoilt, ever had a late window, or were refused, and of windows
+    that were late; means of brokers, rounds and waits.
+    """
     from pyspark.sql import functions as f
 
     admitted = stays[stays.message_count.notna()]
     missed = (admitted.late_count > LATE_SHARE * admitted.message_count).astype(float)
     kept = admitted.early_late_count <= LATE_SHARE * admitted.early_count
-    told = admitted.assign(missed=missed, spoilt=missed.where(kept), wait=admitted.start_s - admitted.arrived_s)
+    wait_s, ever = admitted.start_s - admitted.arrived_s, (admitted.late_window_count > 0).astype(float)
+    told = admitted.assign(missed=missed, spoilt=missed.where(kept), ever=ever, wait=wait_s)
     by_run = told.groupby(NAMED, sort=True)
     sums = by_run[["late_window_count", "window_count"]].sum()
     runs = by_run.agg(
         missed_share=("missed", "mean"), spoilt_share=("spoilt", "mean"), broker_count=("broker_count", "mean"),
-        wait_s=("wait", "mean"), topic_count=("topic", "count"),
+        wait_s=("wait", "mean"),
+        ever_share=("ever", "mean"), topic_count=("topic", "count"),
     )  # fmt: skip
     runs = runs.assign(
         late_share=sums.late_window_count / sums.window_count,
