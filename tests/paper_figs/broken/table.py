@@ -110,6 +110,8 @@ NO_MOVES = frozen({"study.migrates": True}, {"study.migrates": False}, "nobody m
 NO_SHIFT = set_to("workload.share_after", 0.5, 0.6, 0.9)
 EVERYBODY = frozen({"study.migrates": True}, {"study.high": 0.5}, "half a capacity is too much")
 SLOW = set_to("study.interval", "10s", "100ms")
+STORE_IS_SPLIT = shared_as("store", "split")
+SELDOM = set_to("study.gap", "300s", "30s", "60s")
 NEVER_FAST, NEVER_SLOW = set_to("study.interval", "1s", "10ms"), set_to("study.interval", "10ms", "1s")
 DRL_PLAYS = (
     Play(("drl-frontier",), (NO_STORE, FREE_COUNT, PAID, SPREAD),
@@ -121,6 +123,9 @@ DRL_PLAYS = (
     Play(("drl-interval",), (PAID, FREE_COUNT, SLOW, NEVER_FAST, NEVER_SLOW),
          {"F13": (PAID.name,), "F14": (FREE_COUNT.name, NEVER_FAST.name, NEVER_SLOW.name),
           "F15": (FREE_COUNT.name, NEVER_FAST.name), "F16": (SLOW.name,)}),
+    Play(("drl-topics",), (SPREAD, BLIND, STORE_IS_SPLIT, SELDOM),
+         {"F17": (SPREAD.name,), "F18": (STORE_IS_SPLIT.name,), "F19": (STORE_IS_SPLIT.name, SELDOM.name),
+          "F20": (BLIND.name,)}),
     Play(("drl-keys",), (KEYS_RIGHT, BLIND, SRTM_REVERSED),
          {"K1": (BLIND.name,), **{claim: (KEYS_RIGHT.name,) for claim in ("K2", "K3", "K4", "K5")},
           "K6": (BLIND.name, SRTM_REVERSED.name)}),
