@@ -596,11 +596,63 @@ LIVE = [
     ),
 ]
 
+# Topics that come and go.
+TOPICS = [
+    *_rows(
+        "testbed/virtual/cluster_kernel.py",
+        "tests/testbed/virtual/test_cluster.py",
+        (
+            "what is tried counts as a resident",
+            "counted = is_resident[its] and sent_ns < end_ns",
+            "counted = sent_ns < end_ns",
+            "test_only_residents_count_and_only_until_the_end",
+        ),
+        (
+            "the way to a store takes no time",
+            "wait = asked_ns + (",
+            "wait = (",
+            "test_a_store_is_one_bucket_a_round_trip_away",
+        ),
+        (
+            "a topic's messages are late by another's SLO",
+            "took_ns > slo_ns[its]",
+            "took_ns > slo_ns[0]",
+            "test_what_is_late_is_above_the_slo_of_its_own_topic",
+        ),
+    ),
+    *_rows(
+        "studies/topics/newcomer.py",
+        "tests/studies/topics/test_topics.py",
+        (
+            "a topic on one broker asks a store",
+            "self.rule.sharing == STORE and len(np.unique(assignment[assignment >= 0])) > 1:",
+            "self.rule.sharing == STORE:",
+            "test_a_store_takes_the_penalty_of_spreading_away_and_costs_a_single_broker_nothing",
+        ),
+    ),
+    *_rows(
+        "studies/topics/virtual.py",
+        "tests/studies/topics/test_topics.py",
+        (
+            "a topic is taken in without room",
+            "topic.schedule.population.total_rps > np.maximum(mcap_rps - loads_rps, 0.0).sum()",
+            "topic.schedule.population.total_rps > np.inf",
+            "test_a_topic_without_room_is_refused_and_sends_nothing",
+        ),
+        (
+            "a stay begins with the arrival, not with the admission",
+            "placed.until_ns = admitted_ns + topic.life_ns",
+            "placed.until_ns = topic.arrives_ns + topic.life_ns",
+            "test_counts_and_spans_add_up",
+        ),
+    ),
+]
+
 MUTATIONS: tuple[Mutation, ...] = (
     *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
     *(*WRITER, *INTEGRITY, *CODE_VERSION, *CAMPAIGN, *LOCAL_EXECUTOR, *BATCHES, *ON_WORKERS, *PACKS),
     *(*MATRIX, *LINKS, *NETWORK, *RETRANSMISSION, *MEMBER),
-    *(*INCARNATIONS, *SCHEDULER, *LIVE, *STOPS, *VALIDITY),
+    *(*INCARNATIONS, *SCHEDULER, *LIVE, *STOPS, *VALIDITY, *TOPICS),
 )
 
 

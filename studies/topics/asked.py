@@ -86,7 +86,7 @@ class Churning(Deployed):
 
 @dataclass(frozen=True)
 class Stay:
-    """What became of a topic that the distributor looked at.
+    """What became of a topic whose turn came.
 
     ``looked_at_ns``: when its turn came; ``admitted_ns``: None where it was refused; ``left_ns``: it left, or was
     refused; ``search``: None where there was no room to search in.

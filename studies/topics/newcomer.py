@@ -11,7 +11,7 @@ from studies.distribution.windows import FOREVER_NS, SubBuckets, TopicWindows
 from studies.topics.asked import STORE, Config
 from testbed.brokers.counts import Counts
 from testbed.trust.evidence import NOTHING, RunEvidence
-from testbed.virtual.cluster import Cluster, Placed
+from testbed.virtual.cluster import Placed, TopicCluster
 
 
 class Newcomer(TopicWindows):
@@ -19,7 +19,9 @@ class Newcomer(TopicWindows):
 
     rule: Config
 
-    def __init__(self, asked: Searching, cluster: Cluster, number: int, loads_rps: Sequence[float], mcap_rps: float):
+    def __init__(
+        self, asked: Searching, cluster: TopicCluster, number: int, loads_rps: Sequence[float], mcap_rps: float
+    ):
         """``loads_rps``: of the topics that each broker has."""
         super().__init__(asked, [None] * len(loads_rps), mcap_rps)
         self.cluster, self.number, self.loads_rps = cluster, number, list(loads_rps)

@@ -12,14 +12,14 @@ from studies.topics.newcomer import Newcomer
 from systems.parts.assignment import rates_of
 from testbed.api import Testbed
 from testbed.brokers.model import load_calibration
-from testbed.virtual.cluster import Cluster
+from testbed.virtual.cluster import TopicCluster
 
 
 def run(asked: Churning) -> Churned:
     """Find each topic a place when its turn comes, and count what residents send."""
     model = load_calibration(asked.calibration)
     slos_ns = np.array([topic.slo_ns for topic in asked.topics], np.int64)
-    cluster = Cluster(model, len(asked.names), slos_ns, asked.window_ns, asked.duration_ns)
+    cluster = TopicCluster(model, len(asked.names), slos_ns, asked.window_ns, asked.duration_ns)
     stays = []
     for number, topic in enumerate(asked.topics):
         cluster.advance(topic.arrives_ns)
@@ -30,7 +30,7 @@ def run(asked: Churning) -> Churned:
     return Churned(stays, cluster.message_count, cluster.late_count, cluster.latency, cluster.broker_latency)
 
 
-def _taken_in(asked: Churning, cluster: Cluster, number: int, topic: ComingTopic, mcap_rps: float) -> Stay:
+def _taken_in(asked: Churning, cluster: TopicCluster, number: int, topic: ComingTopic, mcap_rps: float) -> Stay:
     """Refuse a topic for which all brokers together have no room left; else let the search place it."""
     loads_rps, looked_at_ns = _loads(asked, cluster), cluster.now_ns
     if topic.schedule.population.total_rps > np.maximum(mcap_rps - loads_rps, 0.0).sum():
@@ -45,7 +45,7 @@ def _taken_in(asked: Churning, cluster: Cluster, number: int, topic: ComingTopic
     return Stay(topic, looked_at_ns, placed.until_ns, admitted_ns, placed.assignment, search)
 
 
-def _loads(asked: Churning, cluster: Cluster) -> Float64:
+def _loads(asked: Churning, cluster: TopicCluster) -> Float64:
     """Message rate of the residents on each broker."""
     loads_rps = np.zeros(len(asked.names))
     for its in cluster.placed.values():

@@ -26,7 +26,7 @@ class Placed:
     until_ns: int
 
 
-class Cluster:
+class TopicCluster:
     """Brokers, and topics by their numbers; ``slos_ns``: of each topic that may ever come, int64 (topics,).
 
     What residents send before ``end_ns`` is counted: ``latency`` and ``broker_latency`` are histogram counts by topic
@@ -54,7 +54,8 @@ class Cluster:
     def place(self, topic: int, placed: Placed, buckets: Sequence[Envelope | None], ask_ns: int = SPLIT) -> None:
         """Put a topic's publishers on brokers, with full buckets: of each broker or, with ``ask_ns``, one.
 
-        ``ask_ns``: to the store that has the one bucket, and back, the same from all brokers.
+        ``ask_ns``: to the store that has the one bucket, and back, the same from all brokers.  What still waits there
+        of a topic that was placed before goes first.
         """
         self.placed[topic], self._ask_ns[topic] = placed, ask_ns
         for broker, envelope in enumerate(buckets):

@@ -11,7 +11,7 @@ from core.units import SECOND_NS
 from harness.run import asked_of, carried_out, resolve
 from studies.spec import RunSpec
 from studies.topics.asked import Churned, Churning
-from testbed.virtual.cluster import Cluster
+from testbed.virtual.cluster import TopicCluster
 
 DURATION_S = 200
 
@@ -134,12 +134,12 @@ def test_residents_bear_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is tried sends its messages to the brokers at which residents are."""
     spec = spec_of("conc", gap="10s", duration="100s")
     first = shown(spec)
-    monkeypatch.setattr(Cluster, "measure", _beside_nobody)
+    monkeypatch.setattr(TopicCluster, "measure", _beside_nobody)
     second = shown(spec)
     assert first.message_count.sum() == second.message_count.sum() and (first.latency != second.latency).any()
 
 
-def _beside_nobody(cluster: Cluster, topic: int, until_ns: int, from_ns: int, before_ns: int) -> Any:
+def _beside_nobody(cluster: TopicCluster, topic: int, until_ns: int, from_ns: int, before_ns: int) -> Any:
     from testbed.brokers.counts import Counts
 
     tried = cluster.placed.pop(topic)

@@ -11,7 +11,7 @@ from core.units import SECOND_NS
 from systems.parts import token_bucket
 from testbed.brokers.model import load_calibration
 from testbed.virtual import released_kernel
-from testbed.virtual.cluster import Cluster, Placed
+from testbed.virtual.cluster import Placed, TopicCluster
 from testbed.virtual.fleet import Fleet
 from workloads import load
 
@@ -44,9 +44,9 @@ class Part:
         return Block(block.at_ns[mine], block.publisher[mine], block.count[mine])
 
 
-def cluster_of(*shown: int, until_ns: tuple[int, int] = (END_NS, END_NS), ask_ns: int | None = None) -> Cluster:
+def cluster_of(*shown: int, until_ns: tuple[int, int] = (END_NS, END_NS), ask_ns: int | None = None) -> TopicCluster:
     """The topics ``shown``, resident from the start; ``ask_ns``: topic 0's bucket is in a store."""
-    cluster = Cluster(MODEL, 2, np.array([100_000_000, 200_000_000]), 10 * SECOND_NS, END_NS)
+    cluster = TopicCluster(MODEL, 2, np.array([100_000_000, 200_000_000]), 10 * SECOND_NS, END_NS)
     for number in shown:
         whole, place = ENVELOPES[number], Placed(TOPICS[number], PLACES[number], until_ns[number])
         halves = token_bucket.split_bucket(whole, [1.0, 1.0])
