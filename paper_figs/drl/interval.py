@@ -82,7 +82,7 @@ def draw(tables: FigureTables) -> Drawing:
     for axes, mine in zip(flat, (runs, runs, moved), strict=True):
         drawing.log_axis(axes, "x", steps=(1,))
         shown = mine.interval_ms[mine.interval_ms > 0]
-        axes.set_xlim(shown.min() / 1.3, shown.max() * 1.3)  # there may be but one, around which no axis opens by itself
+        axes.set_xlim(shown.min() / 1.3, shown.max() * 1.3)  # there may be but one: no axis opens by itself around it
         axes.set_xlabel("control interval (ms)")
     drawing.log_axis(flat[0], linear_below=10.0, linear_share=0.6)
     _draw_steady(flat[0], runs, "delay_ms", lambda values: floored(t_interval(values)))
