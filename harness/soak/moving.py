@@ -24,12 +24,13 @@ from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import Breach, ground
 from systems.api import RunHistory
 from systems.distribution import migrator
-from systems.distribution.migrator import MoveAway
+from systems.distribution.moving import MoveAway
 from testbed.brokers.model import load_calibration
 from testbed.faults import Crash
+from testbed.trust.moved import MovedMessages
 from testbed.virtual.fleet import Fleet
 from testbed.virtual.gates import NodeGroup
-from testbed.virtual.moving import MovedMessages, MovingLoop, MovingPlane
+from testbed.virtual.moving import MovingLoop, MovingPlane
 from workloads import load
 
 TOPIC = "topic"

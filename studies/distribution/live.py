@@ -16,7 +16,7 @@ from operator import add
 import numpy as np
 
 from core.errors import MachineError, SpecError
-from core.records import Block, Columns, Envelope, Int32
+from core.records import Block, Columns, Envelope, Int32, Int64
 from core.units import SECOND_NS
 from studies.distribution.asked import Deployed, Searched, Searching, check_deployed
 from studies.distribution.search import searched
@@ -46,6 +46,8 @@ _OTHERS_ID = 1_000_000  # the first publisher of another topic, of broker 0
 class LiveDeployment(TopicWindows):
     """A topic on the brokers of a site; see ``TopicWindows``.  ``others``: what brokers carry already."""
 
+    crews: tuple[type[Publishers], type[Subscribers]] = (Publishers, Subscribers)
+
     def __init__(self, site: Site, asked: Deployed):
         self.others = asked.other_topics()
         super().__init__(asked, self.others, load_calibration(asked.calibration).mcap_rps)
@@ -62,8 +64,9 @@ class LiveDeployment(TopicWindows):
         span_s = max(asked.round_ns, asked.longest_ns) / SECOND_NS
         rows = int((self.schedule.population.total_rps + sum(self.loads_rps)) * span_s * 2) + 50_000
         self.brokers_up = Brokers(site, self.names, rule.stamps, rule.gc, rows=rows)
-        self.publishers = Publishers(site, site.topology.node_names("publisher"))
-        self.subscribers = Subscribers(site, site.topology.node_names("subscriber"), rows)
+        publishers, subscribers = self.crews
+        self.publishers = publishers(site, site.topology.node_names("publisher"))
+        self.subscribers = subscribers(site, site.topology.node_names("subscriber"), rows)
         self._introduce()
         self.observer.watch.start()
 
@@ -171,8 +174,7 @@ class LiveDeployment(TopicWindows):
         }
         self.subscribers.collect()  # forget what came before
         counts = np.bincount(self._assignment[block.publisher] + 1, block.count, len(self.names) + 1)
-        for number in range(len(self.names)):
-            self.brokers_up.record(number, self.topic, int(counts[number + 1]))
+        self._record(counts[1:])
         self._first_tag += len(self.names) + 1
         loads = [
             (self.topic, self._first_tag, block),
@@ -195,6 +197,11 @@ class LiveDeployment(TopicWindows):
         self.findings.played(begin_ns, begin_ns + span_ns)
         self.findings.disturbed(begin_ns, [(fault.at_ns, fault) for fault in faults])
         return self._collect(play, block, others, start_ns, None if control else self._parts)
+
+    def _record(self, assigned: Int64) -> None:
+        """Have brokers keep rows; ``assigned``: of each, the messages of its publishers."""
+        for number, count in enumerate(assigned):
+            self.brokers_up.record(number, self.topic, int(count))
 
     def _apply(self, fault: Fault) -> None:
         if not isinstance(fault, Crash):
@@ -283,6 +290,16 @@ def run(site: Site, asked: Searching) -> Searched:
 
 def check(testbed: Testbed, asked: Deployed) -> None:
     """SpecError for what only a model can do, hosts that are missing, faults that cannot happen to a topic."""
+    check_brokers(asked)
+    topology = asked.topology
+    places = {name for role in ROLES for name in topology.node_names(role)}
+    for fault in check_faults(read_faults(asked.rule.faults), topology):
+        if isinstance(fault, Restart | ClockSkew) or (isinstance(fault, Crash) and fault.node not in places):
+            raise SpecError(f"{fault} cannot happen to a topic", "crash a broker, or a host of publishers")
+
+
+def check_brokers(asked: Deployed) -> None:
+    """SpecError for what only a model can do, and hosts that are missing."""
     check_deployed(asked)
     topology, rule = asked.topology, asked.rule
     for role in ROLES:
@@ -294,7 +311,3 @@ def check(testbed: Testbed, asked: Deployed) -> None:
             raise SpecError(
                 f"live brokers know no {option} = {value!r}", f"leave it {only!r}, or use --testbed virtual"
             )
-    places = {name for role in ROLES for name in topology.node_names(role)}
-    for fault in check_faults(read_faults(rule.faults), topology):
-        if isinstance(fault, Restart | ClockSkew) or (isinstance(fault, Crash) and fault.node not in places):
-            raise SpecError(f"{fault} cannot happen to a topic", "crash a broker, or a host of publishers")

@@ -4,17 +4,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from core.errors import SpecError
-from core.records import Columns, Envelope, Int64, Sample
+from core.records import Columns, Envelope, Int32, Int64, Sample
 from core.units import duration_ns
 from studies.control.asked import Config as ControlConfig
 from studies.distribution.asked import Deployed
+from studies.distribution.windows import TopicWindows
 from studies.sharing.rules import SHARINGS, Shared
 from systems.distribution import migrator
 from systems.parts.options import span_ns
+from testbed.trust.evidence import NOTHING, RunEvidence
 
 if TYPE_CHECKING:
-    from testbed.virtual.moving import MovedMessages, PublisherMove
+    from testbed.trust.moved import MovedMessages, PublisherMove
 
 # Systems that divide a bucket, and what they are called as ways of sharing it.
 DIVIDES = {way.system: name for name, way in SHARINGS.items() if way and (way.part or way.system == "tb-adaptor")}
@@ -49,6 +53,14 @@ class Moving(Deployed):
     duration_ns: int
     window_ns: int
 
+    def begin(self, deployment: TopicWindows) -> tuple[Int32, Envelope, dict[str, Envelope]]:
+        """Publishers and full sub-buckets where they begin; also returns the envelope, and the parts by broker."""
+        names, count = deployment.names, self.schedule.population.count
+        assignment: Int32 = (np.arange(count) * len(names) // count).astype(np.int32)
+        envelope = deployment.envelope_for(0, self.duration_ns)
+        parts = zip(names, deployment.start(0, assignment, envelope), strict=True)
+        return assignment, envelope, {name: part for name, part in parts if part is not None}
+
     def migrator_config(self, splits: dict[str, Envelope], topic: str, capacities_rps: dict[str, float]) -> Any:
         """TB Adaptor's options, and who moves publishers when."""
         rule, told = self.rule, vars(self.way.configured(splits={topic: splits}))
@@ -68,3 +80,4 @@ class MovingShown:
     refused_count: int
     samples: list[Sample]
     messages: Columns  # of ``messages``, where they are kept
+    evidence: RunEvidence = NOTHING

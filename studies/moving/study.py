@@ -58,7 +58,7 @@ def journal(point: Point, asked: Moving, shown: MovingShown) -> Journal:
         "messages": shown.messages,
         "decisions": columns(("at_ns", "kind", "broker", "publisher_count"), moves),
     }
-    return Journal(tables, "done", shown.envelope.rate_rps, shown.envelope.burst_count)
+    return Journal(tables, "done", shown.envelope.rate_rps, shown.envelope.burst_count, shown.evidence)
 
 
 def fits(system: System) -> bool:
@@ -67,9 +67,9 @@ def fits(system: System) -> bool:
 
 
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:
-    """Its length."""
-    assert not real_time, "it has no live body"
-    return expected_s(spec, Config, "duration") * SECONDS_PER_RUN_SECOND
+    """Its length, on real brokers and nearly nothing."""
+    length_s = expected_s(spec, Config, "duration")
+    return length_s if real_time else length_s * SECONDS_PER_RUN_SECOND
 
 
 STUDY = Study(
@@ -82,4 +82,5 @@ STUDY = Study(
     fits,
     Offer.MESSAGES,
     virtual="studies.moving.virtual",
+    live="studies.moving.live",
 )

@@ -3,22 +3,23 @@
 import numpy as np
 
 from core.errors import SpecError, SystemFault
-from core.records import Envelope, Int32, Int64, Sample
+from core.records import Envelope, Int32, Sample
 from core.units import SECOND_NS, duration_ns
 from studies.distribution.deployment import Deployment, far_of
 from studies.distribution.virtual import check as check_topic
 from studies.distribution.virtual import deployment_of
 from studies.moving.asked import Moving, MovingShown
+from studies.moving.shown import windows_of
 from studies.sharing.deployment import LEAST_RPS
 from systems.api import SetBucket
 from systems.distribution.migrator import SYSTEM as MIGRATOR
 from systems.parts.portion import MILLION
 from testbed.api import Testbed
-from testbed.brokers.counts import histogram
 from testbed.brokers.model import load_calibration
 from testbed.topologies.topology import Topology, mesh
+from testbed.trust.moved import MovedMessages
 from testbed.virtual.gates import GrantedLoop, NodeGroup
-from testbed.virtual.moving import MovedMessages, MovingLoop, MovingPlane
+from testbed.virtual.moving import MovingLoop, MovingPlane
 
 PATIENCE_NS = 600 * SECOND_NS  # all that waits at publishers has been sent by then
 
@@ -26,13 +27,10 @@ PATIENCE_NS = 600 * SECOND_NS  # all that waits at publishers has been sent by t
 def run(asked: Moving) -> MovingShown:
     """Carry the whole run, then count it window by window, by the messages' intended instants."""
     deployment = deployment_of(asked)
-    names, count = deployment.names, asked.schedule.population.count
-    assignment: Int32 = (np.arange(count) * len(names) // count).astype(np.int32)
-    envelope = deployment.envelope_for(0, asked.duration_ns)
-    parts = dict(zip(names, deployment.start(0, assignment, envelope), strict=True))
+    names = deployment.names
+    assignment, envelope, split = asked.begin(deployment)
     plane = MovingPlane(deployment.fleet, names, assignment, asked.duration_ns)
     if asked.way.sharing.part is None:
-        split = {name: part for name, part in parts.items() if part is not None}
         samples = _commanded(asked, deployment, plane, split)
     else:
         samples = _granted(asked, plane, assignment, envelope)
@@ -43,7 +41,7 @@ def run(asked: Moving) -> MovingShown:
     if found.waiting_count:
         raise SystemFault(f"{found.waiting_count} messages wait at publishers for ten minutes", "give brokers tokens")
     messages = _rows(found, deployment.topic) if asked.keeps_messages else {}
-    windows = _windows(asked, found, plane)
+    windows = windows_of(asked, found, plane.transfers, len(names))
     return MovingShown(envelope, windows, found, plane.transfers, plane.refused_count, samples, messages)
 
 
@@ -86,28 +84,6 @@ def _granted(asked: Moving, plane: MovingPlane, assignment: Int32, whole: Envelo
 
 def _ground(asked: Moving, names: list[str]) -> Topology:
     return mesh("moving", names, duration_ns(asked.rule.rtt) // 2)
-
-
-def _windows(asked: Moving, found: MovedMessages, plane: MovingPlane) -> list[dict[str, Int64]]:
-    brokers, ends_ns = len(plane.names), np.arange(0, asked.duration_ns + 1, asked.window_ns)
-    edges = np.searchsorted(found.intended_ns, ends_ns)
-    told_ns = np.array([one.told_ns for one in plane.transfers], np.int64)
-    closed_ns = np.array([one.opens_ns - one.told_ns for one in plane.transfers], np.int64)
-    source = np.array([one.source for one in plane.transfers], np.int32)
-    moves = np.searchsorted(told_ns, ends_ns)  # they are in order of time
-    spans = {
-        "end_to_end_latency": found.received_ns - found.intended_ns,
-        "access_delay": found.released_ns - found.arrived_ns,
-        "held_time": found.sent_ns - found.intended_ns,
-    }
-    windows = []
-    for number in range(len(ends_ns) - 1):
-        here = slice(edges[number], edges[number + 1])
-        counts = {name: histogram(values[here], found.broker[here], brokers) for name, values in spans.items()}
-        counts["held_time"][:, 0] = 0  # who did not wait was not held
-        gone = slice(moves[number], moves[number + 1])
-        windows.append({**counts, "closed_time": histogram(closed_ns[gone], source[gone], brokers)})
-    return windows
 
 
 def _rows(found: MovedMessages, topic: str) -> dict[str, np.ndarray]:

@@ -33,26 +33,10 @@ from systems.api import (
     Violation,
 )
 from systems.distribution import tb_adaptor
+from systems.distribution.moving import MoveAway, PublisherReport
 from systems.distribution.tb_adaptor import ADAPTOR, Adaptor, BrokerAgent, History, NewLimit, Split, TopicStatistics
 from systems.parts.concentration import max_min_quotas
 from systems.parts.options import span_ns
-
-
-@dataclass(frozen=True)
-class MoveAway:
-    """Send the topic's publishers, by id, to another broker: what they sent is delivered before they go on there."""
-
-    topic: str
-    publishers: tuple[int, ...]
-    broker: str
-
-
-@dataclass(frozen=True)
-class PublisherReport:
-    """What a broker was sent by each publisher of a topic since its last report: those that sent anything."""
-
-    topic: str
-    rates_rps: Mapping[int, float]
 
 
 @dataclass(frozen=True)
@@ -279,5 +263,6 @@ SYSTEM = System(
     nodes=nodes,
     messages=(TopicStatistics, NewLimit, MoveOrder, MoveAnswer),
     inputs=(Report,),
+    plane="testbed.brokers.moving.plane:move_plane",
     invariants=(*tb_adaptor.SYSTEM.invariants, Invariant("churn bounded", _bounded)),
 )

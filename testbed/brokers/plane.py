@@ -50,6 +50,8 @@ class BrokerPlane(Plane):
     A broker that was killed neither reports nor obeys any more; its node goes on, as in virtual time.
     """
 
+    period_ns = PERIOD_NS
+
     def __init__(self, loop: Loop, name: str, control: ControlAt, report: Report):
         self._loop, self._name, self._report = loop, name, report
         connection = socket.create_connection(("127.0.0.1", control.port), CONNECT_S)
@@ -57,10 +59,10 @@ class BrokerPlane(Plane):
         self._clock: Clock
 
     def go(self, clock: Clock) -> None:
-        """Time 0 is known, or past: reports begin a second after it, or at the next full one."""
+        """Time 0 is known, or past: reports begin a period after it, or at the next full one."""
         self._clock = clock
-        seconds = max(0, clock.now_ns()) // PERIOD_NS
-        self._loop.call_at(clock.zero_ns + seconds * PERIOD_NS, self._tell, False)
+        periods = max(0, clock.now_ns()) // self.period_ns
+        self._loop.call_at(clock.zero_ns + periods * self.period_ns, self._tell, False)
 
     def actuate(self, command: object) -> None:
         """Carry a command out; SystemFault for one that these brokers do not know."""
@@ -78,7 +80,7 @@ class BrokerPlane(Plane):
         """Of what came before the run nobody wants to hear."""
         if self._client is None:
             return
-        next_ns = (self._clock.now_ns() // PERIOD_NS + 1) * PERIOD_NS  # one that is missed is not made up for
+        next_ns = (self._clock.now_ns() // self.period_ns + 1) * self.period_ns  # one that is missed is not made up for
         self._loop.call_at(self._clock.zero_ns + next_ns, self._tell)
         with self._or_gone(self._client) as client:
             for measurement in self._look_back(client):

@@ -29,7 +29,7 @@ from testbed.hosts.agent import serve
 
 CONNECT_WAIT_S = 15.0
 _MOVES_AT_ONCE = 20  # by the pacing thread, before it looks whether something is due
-_SWITCH_INTERVAL_S = 0.000_1  # how long the main thread may keep the interpreter from the pacing thread
+SWITCH_INTERVAL_S = 0.000_1  # how long the main thread may keep the interpreter from the pacing thread
 
 
 class PublishHost:
@@ -121,7 +121,7 @@ def allow_descriptors() -> None:
 def main() -> None:
     """Serve until standard input ends."""
     allow_descriptors()
-    sys.setswitchinterval(_SWITCH_INTERVAL_S)
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     host = PublishHost(Engine())
     names = ("connect", "load", "status", "collect")
     serve({"move": host.connect, **{name: getattr(host, name) for name in names}})

@@ -125,9 +125,9 @@ class SubscribeHost:
         self.rows = Rows(row_count)
         self.brokers, self.topics = dict[str, int](), dict[str, int]()  # name -> number
         self.subscriptions: list[Subscription] = []
-        self._loop = Loop()
-        self._thread = LoopThread(self._loop, "receiving")
-        self._thread.start()
+        self.loop = Loop()
+        self.thread = LoopThread(self.loop, "receiving")
+        self.thread.start()
 
     def subscribe(
         self,
@@ -144,12 +144,12 @@ class SubscribeHost:
         ``tries``: connections in a row that may fail; 1 for a topic that will be released, since a
         subscriber that comes back would make it anew.
         """
-        new = [Subscription(self._loop, self.rows, address, topic, channel, token, rdy, tries) for address in brokers]
+        new = [Subscription(self.loop, self.rows, address, topic, channel, token, rdy, tries) for address in brokers]
         self.subscriptions += new
         for subscription in new:
             subscription.broker_number = self.brokers.setdefault(subscription.address, len(self.brokers))
             subscription.topic_number = self.topics.setdefault(topic, len(self.topics))
-            self._thread.call(subscription.begin)
+            self.thread.call(subscription.begin)
         until_s = time.monotonic() + wait_s
         while time.monotonic() < until_s and any(each.state not in ("receiving", "gone") for each in new):
             time.sleep(0.005)
@@ -170,7 +170,7 @@ class SubscribeHost:
 
     def collect(self, path: str) -> Json:
         """Write the rows since the last time, ``brokers`` and ``topics`` (the lists that columns count)."""
-        delivery_count, columns = self._thread.call(self.rows.take)
+        delivery_count, columns = self.thread.call(self.rows.take)
         write_columns(Path(path), columns, brokers=list(self.brokers), topics=list(self.topics))
         return {
             "delivery_count": delivery_count,
@@ -180,7 +180,7 @@ class SubscribeHost:
 
     def stop(self) -> None:
         """Close everything."""
-        self._thread.stop()
+        self.thread.stop()
         for subscription in self.subscriptions:
             subscription.connection.close()
 

@@ -98,8 +98,10 @@ class Crew:
 class Publishers(Crew):
     """The publisher processes; publisher i lives on host i modulo the number of hosts."""
 
+    module = "testbed.brokers.publish_host"
+
     def __init__(self, site: Site, hosts: Sequence[str]):
-        command = python_agent("testbed.brokers.publish_host")
+        command = python_agent(self.module)
         super().__init__(site, {host: site.start(host, Program(f"publish-{host}", command)) for host in hosts})
         self._brought: dict[int, dict[str, str]] = {}  # tag -> host -> what it calls the block
 
@@ -148,8 +150,10 @@ class Publishers(Crew):
 class Subscribers(Crew):
     """The subscriber processes; broker i is the business of host i modulo the number of hosts."""
 
+    module = "testbed.brokers.subscribe_host"
+
     def __init__(self, site: Site, hosts: Sequence[str], rows: int):
-        command = python_agent("testbed.brokers.subscribe_host", str(rows))
+        command = python_agent(self.module, str(rows))
         super().__init__(site, {host: site.start(host, Program(f"subscribe-{host}", command)) for host in hosts})
 
     def subscribe(self, topic: str, addresses: Mapping[int, str], token: str) -> None:
@@ -157,16 +161,15 @@ class Subscribers(Crew):
 
         ``token``: of the brokers.
         """
-
-        def arguments(host: str) -> Json:
-            mine = [address for number, address in addresses.items() if self.names[number % len(self.names)] == host]
-            return {"brokers": mine, "topic": topic, "token": token}
-
-        answers = self.ask_all("subscribe", CONNECT_S, arguments)
+        answers = self.ask_all("subscribe", CONNECT_S, lambda host: self._wanted(topic, addresses, token, host))
         failed = [address for answer in answers.values() for address in answer["failed"]]
         if failed or self.lost:
             problems = [answer["last_problem"] for answer in answers.values() if answer["last_problem"]]
             raise MachineError(f"no subscription at {', '.join(failed)}: {problems[:1]}", "see the logs")
+
+    def _wanted(self, topic: str, addresses: Mapping[int, str], token: str, host: str) -> Json:
+        mine = [address for number, address in addresses.items() if self.names[number % len(self.names)] == host]
+        return {"brokers": mine, "topic": topic, "token": token}
 
     def delivery_count(self) -> int:
         """Deliveries of all topics since the last ``collect``."""

@@ -15,7 +15,6 @@ what it sees of the topic is what publishers really send (``Outbox``), message b
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -24,8 +23,9 @@ from core.errors import SystemFault
 from core.records import Block, Envelope, Int32, Int64, Schedule
 from core.units import SECOND_NS
 from systems.api import SetBucket
-from systems.distribution.migrator import MoveAway, PublisherReport
+from systems.distribution.moving import MoveAway, PublisherReport
 from testbed.faults import Fault, Restart
+from testbed.trust.moved import MovedMessages, PublisherMove
 from testbed.virtual.fleet import Fleet
 from testbed.virtual.gates import NodeGroup
 from testbed.virtual.scheduler import EventLoop
@@ -97,47 +97,6 @@ class Outbox:
     def _read(self, start_ns: int, end_ns: int, first: int) -> Emissions:
         block = self.schedule.block(start_ns, max(start_ns, end_ns))
         return Emissions(block.at_ns, block.publisher, block.count, first + np.cumsum(block.count) - block.count)
-
-
-@dataclass
-class PublisherMove:
-    """A publisher's move: told when, from where to where, and when it is open again."""
-
-    told_ns: int
-    publisher: int
-    source: int
-    target: int
-    opens_ns: int
-
-
-@dataclass(frozen=True)
-class MovedMessages:
-    """What became of the messages: of each that came, in order of number, the first copy that did."""
-
-    number: Int64
-    publisher: Int32
-    broker: Int32
-    intended_ns: Int64
-    sent_ns: Int64
-    arrived_ns: Int64
-    released_ns: Int64
-    received_ns: Int64
-    offered_count: int
-    waiting_count: int  # still at their publishers
-    resent_count: int  # offers after the first
-    surplus_count: int  # copies that came after the first
-
-    @property
-    def lost_count(self) -> int:
-        """Messages that never came, and wait nowhere."""
-        return self.offered_count - len(self.number) - self.waiting_count
-
-    @property
-    def out_of_order_count(self) -> int:
-        """Messages that came before an earlier one of their publisher."""
-        order = np.lexsort((self.number, self.publisher))
-        same = np.diff(self.publisher[order]) == 0
-        return int((same & (np.diff(self.received_ns[order]) < 0)).sum())
 
 
 class MovingPlane:
@@ -279,6 +238,7 @@ class MovingPlane:
         who, broker = told[PUBLISHER].astype(np.int32), told[BROKER].astype(np.int32)
         return MovedMessages(
             number[first], who, broker, intended_ns[first], told[SENT], told[ARRIVED], told[RELEASED], told[RECEIVED],
+            told[SENT] > intended_ns[first],
             self.outbox.offered_count, self._waiting(number[first]), self.resent_count, len(came) - len(first),
         )  # fmt: skip
 

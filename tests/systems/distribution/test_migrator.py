@@ -19,10 +19,10 @@ from systems.distribution.migrator import (
     MoveAnswer,
     MoveOrder,
     MovingAgent,
-    PublisherReport,
     nodes,
 )
-from systems.distribution.migrator import MoveAway as MoveCommand
+from systems.distribution.moving import MoveAway as MoveCommand
+from systems.distribution.moving import PublisherReport
 from systems.distribution.tb_adaptor import ADAPTOR, TopicStatistics
 from testbed.virtual.bench import VirtualBench
 

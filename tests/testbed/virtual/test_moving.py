@@ -11,10 +11,11 @@ from core.errors import SystemFault
 from core.records import Envelope
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import SetBucket, TopicReport
-from systems.distribution.migrator import MoveAway, PublisherReport
+from systems.distribution.moving import MoveAway, PublisherReport
 from testbed.brokers.model import load_calibration
+from testbed.trust.moved import MovedMessages
 from testbed.virtual.fleet import Fleet
-from testbed.virtual.moving import MovedMessages, MovingPlane
+from testbed.virtual.moving import MovingPlane
 from workloads import load
 
 TOPIC, BROKERS, END_NS = "topic", 3, 2 * SECOND_NS

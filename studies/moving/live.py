@@ -1,0 +1,169 @@
+"""Traffic that shifts, on real brokers: the controller's nodes beside them, publishers that move and keep their order.
+
+As in virtual time (``testbed.virtual.moving``) a publisher keeps each message until the subscriber has confirmed it: a
+broker's own OK says less, that it has the message in its memory.  A broker that is killed by a fault dies with its
+node, and comes back with its last sub-bucket, empty; what of it was not confirmed is offered again, and counted.
+"""
+
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
+
+import msgspec
+
+from core.errors import SpecError
+from core.records import Block, Envelope, Int64, Sample
+from core.units import SECOND_NS, duration_ns
+from studies.distribution.live import LiveDeployment, check_brokers
+from studies.distribution.window import Window
+from studies.distribution.windows import SubBuckets
+from studies.moving.asked import Config, Moving, MovingShown
+from studies.moving.joined import Joined, Records, joined
+from studies.moving.shown import windows_of
+from systems.distribution.migrator import SYSTEM as MIGRATOR
+from testbed.api import Testbed
+from testbed.brokers.moving.plane import MoveScript
+from testbed.brokers.moving.traffic import KeepingPublishers, ReceiptedSubscribers
+from testbed.faults import Crash, Fault, Restart, check_faults, read_faults
+from testbed.hosts.site import Site
+from testbed.nodes.fleet import NodeFleet
+from testbed.nodes.planes import ControlAt, Surroundings
+from testbed.play import Play
+
+LEAD_NS = SECOND_NS  # to start the nodes: they know each other by then
+DRAIN_S = 120.0  # at most; as long as anything comes
+
+
+class MovingDeployment(LiveDeployment):
+    """A topic on the brokers of a site whose publishers keep what they send, and move while it is carried."""
+
+    crews = (KeepingPublishers, ReceiptedSubscribers)
+    publishers: KeepingPublishers
+    subscribers: ReceiptedSubscribers
+
+    def __init__(self, site: Site, asked: Moving):
+        super().__init__(site, asked)
+        self.asked = asked
+        token = self.brokers_up.token
+        self.subscribers.confirm(self.publishers.listen(token), token)
+        self.told: Joined
+        self._room = 0  # rows that each broker is asked to keep
+
+    def nodes(self, parts: dict[str, Envelope]) -> NodeFleet:
+        """The controller and a node beside each broker, which know their brokers and each other."""
+        asked, names, brokers = self.asked, self.names, self.brokers_up
+        config = asked.migrator_config(parts, self.topic, dict(zip(names, self.mcaps_rps, strict=True)))
+        assert MIGRATOR.nodes is not None
+        self.parts = parts
+        self.fleet = NodeFleet(self.site, MIGRATOR, config, asked.seed, list(MIGRATOR.nodes(names, config, asked.seed)))
+        at = {broker.name: ControlAt(broker.control_port, brokers.token) for broker in brokers}
+        self.fleet.surroundings = Surroundings(brokers=at, topic=self.topic)
+        self.fleet.script = self.fleet.folder / "script.json"
+        ingress = {broker.name: broker.ingress for broker in brokers}
+        self.fleet.script.write_bytes(msgspec.json.encode(MoveScript(ingress, duration_ns(asked.rule.interval))))
+        return self.fleet
+
+    def _record(self, assigned: Int64) -> None:
+        self._room = int(assigned.sum())  # anybody may come
+        super()._record(assigned * 0 + self._room)
+
+    def _apply(self, fault: Fault) -> None:
+        match fault:
+            case Crash(_, name):
+                super()._apply(fault)
+                self.fleet.crash(name)
+            case Restart(_, name):
+                self._bring_back(name)
+                self.fleet.restart(fault)
+
+    def _bring_back(self, name: str) -> None:
+        """Start a broker that was killed.  Publishers come when it has the topic's bucket, and not before."""
+        number, brokers = self.names.index(name), self.brokers_up
+        address = brokers.named(name).ingress
+        self.publishers.withhold([address], True)
+        brokers.restart(name)
+        brokers.acquire(number, self.topic)
+        part = self._last_part(name)
+        brokers.set_bucket(number, self.topic, replace(part, burst_count=1.0))  # full, and so with one token
+        brokers.named(name).client.set_bucket(self.topic, part)
+        brokers.record(number, self.topic, self._room)
+        self.publishers.withhold([address], False)
+
+    def _last_part(self, name: str) -> Envelope:
+        """That its node has set, or the first one."""
+        told = {metric: value for _, metric, value in self.fleet.records(name).samples}
+        part = self.parts[name]
+        return Envelope(told.get("bucket_rate_rps", part.rate_rps), told.get("bucket_burst_count", part.burst_count))
+
+    def _drain(self, play: Play, expected: int) -> None:
+        self._all_came(play, expected, DRAIN_S)
+
+    def _collect(self, play: Play, block: Block, others: object, start_ns: int, buckets: SubBuckets | None) -> Window:
+        sent = self.publishers.collect(self._first_tag)  # ends the load
+        deliveries, brokers = self.subscribers.collect(), list(self.brokers_up)
+        rows = [self.brokers_up.collect(number, self.topic) for number in range(len(brokers))]
+        records = Records(
+            sent,
+            deliveries.parts,
+            [passed for passed, _ in rows],
+            [broker.ingress for broker in brokers],
+            [broker.nsqd for broker in brokers],
+            self._first_tag,
+        )
+        self.told = joined(block, play.epoch_ns - start_ns, self._assignment, records)
+        self._last = window = self.told.window
+        self.findings.account = window.account
+        self.findings.late(self.told.lateness_ns)
+        dropped_rows = deliveries.dropped_rows + sum(dropped for _, dropped in rows)
+        self.findings.rows.append((0, "", "dropped_rows_count", float(dropped_rows)))
+        return window
+
+
+def run(site: Site, asked: Moving) -> MovingShown:
+    """One window as long as the run, with the nodes at work, and until all has come."""
+    with closing(MovingDeployment(site, asked)) as deployment:
+        _, envelope, parts = asked.begin(deployment)
+        fleet = deployment.nodes(parts)
+        try:
+            fleet.start([fault for fault in deployment.faults if isinstance(fault, Restart)])
+            fleet.connect()
+            begun = deployment.publishers.counters()["moves"]
+            go = partial(fleet.go, offsets_ns={})
+            deployment.play(0, asked.duration_ns, deployment.faults, go, LEAD_NS)
+            fleet.statuses("finish")
+            samples = sorted(_samples(fleet, asked.duration_ns))
+        finally:
+            fleet.stop()
+        counters = deployment.publishers.counters()
+        ordered = sum(int(value) for _, _, metric, value in samples if metric == "migration_count")
+        told = deployment.told
+        windows = windows_of(asked, told.found, told.transfers, len(deployment.names))
+        messages = deployment.messages() if asked.keeps_messages else {}
+        return MovingShown(
+            envelope, windows, told.found, told.transfers, max(0, ordered - (counters["moves"] - begun)), samples,
+            messages, deployment.evidence(),
+        )  # fmt: skip
+
+
+def _samples(fleet: NodeFleet, until_ns: int) -> Iterable[Sample]:
+    """Of all nodes, as long as the load lasted."""
+    for name in fleet.names:
+        for at_ns, metric, value in fleet.records(name).samples:
+            if at_ns < until_ns:
+                yield at_ns, name, metric, value
+
+
+def check(testbed: Testbed, asked: Moving) -> None:
+    """SpecError for what real brokers cannot do where publishers move."""
+    check_brokers(asked)
+    name = asked.way.system.key
+    if asked.way.sharing.part is not None:
+        raise SpecError(f"{name} on real brokers whose publishers move", "use tb-adaptor, or --testbed virtual")
+    if asked.rule.rtt != Config.rtt:
+        raise SpecError(f"rtt = {asked.rule.rtt} on testbed {testbed.name}", "its links are the topology's")
+    if asked.rule.initial_loads_rps:
+        raise SpecError("initial_loads_rps where publishers move on real brokers", "leave it out")
+    for fault in check_faults(read_faults(asked.rule.faults), asked.topology):
+        if not isinstance(fault, Crash | Restart) or fault.node not in asked.names:
+            raise SpecError(f"{fault} where publishers move", "crash a broker, and restart it")
