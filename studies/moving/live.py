@@ -31,7 +31,7 @@ from testbed.nodes.fleet import NodeFleet
 from testbed.nodes.planes import ControlAt, Surroundings
 from testbed.play import Play
 
-LEAD_NS = SECOND_NS  # to start the nodes: they know each other by then
+LEAD_NS = SECOND_NS // 2  # to start the nodes: they know each other by then
 DRAIN_S = 120.0  # at most; as long as anything comes
 
 
