@@ -648,11 +648,69 @@ TOPICS = [
     ),
 ]
 
+KEEPING = _rows(
+    "testbed/brokers/moving/keeping.py",
+    "tests/testbed/brokers/moving/test_keeping.py",
+    (
+        "a publisher leaves a broker whose OK it has, though not all is delivered",
+        "        if not self._kept:\n            super()._maybe_leave()",
+        "        super()._maybe_leave()",
+        "test_it_leaves_when_all_has_its_receipt_and_goes_on_with_what_it_held",
+    ),
+    (
+        "what a broker had when it died is not offered again",
+        "if not _has_come(load, index) and not load.ended:",
+        "if load.ended:",
+        "test_what_has_no_receipt_when_its_broker_dies_is_offered_again_oldest_first",
+    ),
+    (
+        "the newest is offered again first",
+        "self._waiting.appendleft((load, index))",
+        "self._waiting.append((load, index))",
+        "test_who_is_on_its_way_when_its_broker_dies_offers_again_at_the_new_one",
+    ),
+    (
+        "what came after all is offered again",
+        "if load.ended or _has_come(load, index):",
+        "if load.ended:",
+        "test_what_has_no_receipt_when_its_broker_dies_is_offered_again_oldest_first",
+    ),
+    (
+        "a broker that has no bucket yet is dialled",
+        "if self.target in self._keeping.withheld:",
+        "if self.target is None:",
+        "test_a_broker_that_is_not_ready_is_not_dialled",
+    ),
+    (
+        "a copy counts for the message that is missing",
+        "        if self._received[place]:\n            return False\n",
+        "",
+        "test_an_emission_has_come_when_all_its_messages_have_each_counted_once",
+    ),
+)
+
+JOINED = _rows(
+    "studies/moving/joined.py",
+    "tests/studies/moving/test_joined.py",
+    (
+        "a broker's row of a second copy is taken for the first",
+        "(broker[message] == number) & (released - epoch_ns <= received_ns[message])",
+        "True",
+        "test_a_copy_that_came_before_counts_as_first_and_is_not_measured_by_the_second",
+    ),
+    (
+        "what is lost is said to wait",
+        "~came & (waits | is_in_line)",
+        "~came",
+        "test_what_is_gone_is_lost_and_what_waits_is_not",
+    ),
+)
+
 MUTATIONS: tuple[Mutation, ...] = (
     *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
     *(*WRITER, *INTEGRITY, *CODE_VERSION, *CAMPAIGN, *LOCAL_EXECUTOR, *BATCHES, *ON_WORKERS, *PACKS),
     *(*MATRIX, *LINKS, *NETWORK, *RETRANSMISSION, *MEMBER),
-    *(*INCARNATIONS, *SCHEDULER, *LIVE, *STOPS, *VALIDITY, *TOPICS),
+    *(*INCARNATIONS, *SCHEDULER, *LIVE, *STOPS, *VALIDITY, *TOPICS, *KEEPING, *JOINED),
 )
 
 

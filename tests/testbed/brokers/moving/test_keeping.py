@@ -125,18 +125,18 @@ def test_it_leaves_when_all_has_its_receipt_and_goes_on_with_what_it_held(stand:
 
 
 def test_what_has_no_receipt_when_its_broker_dies_is_offered_again_oldest_first(stand: Stand) -> None:
-    stand.send(0, 1, 2, 3)
+    stand.send(0, 1, 2, 3, 4)
     stand.answer(2)
     stand.receipts(0, 2)
     stand.connection.on_close("killed")
-    stand.send(4)
-    assert stand.load.kept_count == 0 and stand.load.waiting_count == 3
-    stand.receipts(1)  # late: it needs no second offer
+    stand.send(5)
+    assert stand.load.kept_count == 0 and stand.load.waiting_count == 4
+    stand.receipts(1, 4)  # late: they need no second offer
     again = stand.connect()
-    assert (again.address, again.numbers()) == (A, [3, 4])
-    assert stand.engine.tally["offered_again"] == 2
+    assert (again.address, again.numbers()) == (A, [3, 5])
+    assert stand.engine.tally["offered_again"] == 3 and stand.load.waiting_count == 0
     rows = stand.load.columns()
-    assert rows["sending_message"].tolist() == [0, 1, 2, 3, 3, 4]
+    assert rows["sending_message"].tolist() == [0, 1, 2, 3, 4, 3, 5]
 
 
 def test_who_is_on_its_way_when_its_broker_dies_offers_again_at_the_new_one(stand: Stand) -> None:
