@@ -24,7 +24,7 @@ from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import Breach, ground
 from systems.api import RunHistory
 from systems.distribution import migrator
-from systems.distribution.moving import MoveAway
+from systems.distribution.commands import MoveAway
 from testbed.brokers.model import load_calibration
 from testbed.faults import Crash
 from testbed.trust.moved import MovedMessages

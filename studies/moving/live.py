@@ -61,7 +61,9 @@ class MovingDeployment(LiveDeployment):
         self.fleet.surroundings = Surroundings(brokers=at, topic=self.topic)
         self.fleet.script = self.fleet.folder / "script.json"
         ingress = {broker.name: broker.ingress for broker in brokers}
-        self.fleet.script.write_bytes(msgspec.json.encode(MoveScript(ingress, duration_ns(asked.rule.interval))))
+        self.fleet.script.write_bytes(
+            msgspec.json.encode(MoveScript(ingress=ingress, report_ns=duration_ns(asked.rule.interval)))
+        )
         return self.fleet
 
     def _record(self, assigned: Int64) -> None:
@@ -164,6 +166,10 @@ def check(testbed: Testbed, asked: Moving) -> None:
         raise SpecError(f"rtt = {asked.rule.rtt} on testbed {testbed.name}", "its links are the topology's")
     if asked.rule.initial_loads_rps:
         raise SpecError("initial_loads_rps where publishers move on real brokers", "leave it out")
+    if duration_ns(asked.rule.interval) < SECOND_NS // 10:
+        raise SpecError(
+            f"interval {asked.rule.interval} on real brokers", "reports read a broker's rows: at least 100ms"
+        )
     for fault in check_faults(read_faults(asked.rule.faults), asked.topology):
         if not isinstance(fault, Crash | Restart) or fault.node not in asked.names:
             raise SpecError(f"{fault} where publishers move", "crash a broker, and restart it")

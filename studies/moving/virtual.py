@@ -10,10 +10,9 @@ from studies.distribution.virtual import check as check_topic
 from studies.distribution.virtual import deployment_of
 from studies.moving.asked import Moving, MovingShown
 from studies.moving.shown import windows_of
-from studies.sharing.deployment import LEAST_RPS
 from systems.api import SetBucket
 from systems.distribution.migrator import SYSTEM as MIGRATOR
-from systems.parts.portion import MILLION
+from systems.limiting.granted import part_of
 from testbed.api import Testbed
 from testbed.brokers.model import load_calibration
 from testbed.topologies.topology import Topology, mesh
@@ -74,10 +73,9 @@ def _granted(asked: Moving, plane: MovingPlane, assignment: Int32, whole: Envelo
     loop.run(asked.duration_ns)
     told = ((at_ns, name, part) for name, parts in loop.parts.items() for at_ns, part in parts)
     for at_ns, name, part in sorted(told):
-        share = part / (MILLION * len(names))
         plane.advance(at_ns)
-        command = SetBucket(topic, max(LEAST_RPS, share * whole.rate_rps), max(1.0, share * whole.burst_count))
-        plane.actuate(name, command, plane.fleet.now_ns)
+        bucket = part_of(part, whole, len(names))
+        plane.actuate(name, SetBucket(topic, bucket.rate_rps, bucket.burst_count), plane.fleet.now_ns)
     plane.advance(asked.duration_ns + 1)
     return loop.journal.samples
 

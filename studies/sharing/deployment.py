@@ -20,6 +20,7 @@ from studies.distribution.deployment import Deployment
 from studies.distribution.windows import SubBuckets
 from studies.sharing.asked import SharingSearch
 from studies.sharing.rules import ADAPTOR, IDEAL, SPLIT, STORE, Shared
+from systems.limiting.granted import part_of
 from systems.parts import token_bucket
 from systems.parts.portion import MILLION
 from testbed.brokers.counts import Counts, histogram
@@ -33,7 +34,6 @@ from testbed.virtual.scheduler import event_loop
 
 PATIENCE_NS = 60 * SECOND_NS  # a message that is not released so long after its round never is
 RETRY_TOKENS = 1.0  # pause of a broker that was rejected: what so many tokens take to form (ours)
-LEAST_RPS = 0.001  # of a sub-bucket: the integer step's least
 MESSAGES_MAXIMUM = 5_000_000  # of a round: each waits for a verdict, an event of Python's
 
 
@@ -242,9 +242,7 @@ def released_by(
     for place, told in enumerate(parts.values()):
         changes = []
         for at_ns, part in [(start_ns, MILLION), *told]:
-            share = part / (MILLION * nodes)
-            envelope = Envelope(max(LEAST_RPS, share * whole.rate_rps), max(1.0, share * whole.burst_count))
-            changes.append((at_ns, *token_bucket.units(envelope)))
+            changes.append((at_ns, *token_bucket.units(part_of(part, whole, nodes))))
         mine = places == place
         released_ns[mine] = released_kernel.sub_bucket(arrived_ns[mine], np.array(changes, np.int64))
     return released_ns

@@ -4,7 +4,7 @@
 whose verdicts messages wait for or whose grants become sub-buckets (``testbed.virtual.gates``).
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
@@ -12,28 +12,12 @@ from core.errors import SpecError
 from core.records import Envelope, Options
 from core.registry import configure
 from core.units import duration_ns, duration_text
-from systems.api import Node, System
-from systems.limiting.leases import LeaseNode
-from systems.limiting.throttler import ThrottlerNode
+from systems.api import System
+from systems.limiting.granted import LEASES, THROTTLER, Part, leased, throttled
 from systems.loader import load_system
 from systems.parts.options import choice
 
 SPLIT, IDEAL, ADAPTOR, STORE = "split", "ideal", "adaptor", "store"
-Part = Callable[[Node, str], int | None]  # of a node and a topic: see ``testbed.virtual.gates.GrantedLoop``
-
-
-def leased(node: Node, topic: str) -> int | None:
-    """What a client of leases may use: its lease, or its safe share."""
-    assert isinstance(node, LeaseNode)
-    borrowed = node.client.users.get(topic)
-    return None if borrowed is None else borrowed.portion.parts
-
-
-def throttled(node: Node, topic: str) -> int | None:
-    """What a server has of the limit."""
-    assert isinstance(node, ThrottlerNode)
-    bucket = node.buckets.users.get(topic)
-    return None if bucket is None else max(0, bucket.parts)
 
 
 @dataclass(frozen=True)
@@ -43,6 +27,7 @@ class Sharing:
     ``spans``: options that follow the control interval, each so many times as long; ``options``: others that are not
     the system's defaults; ``store``: a host of its own has the tokens, as far from brokers as they are from each other.
     ``part``: grants become sub-buckets, a node's part of the whole; without it messages wait for verdicts.
+    ``beside``: the same beside real brokers, where that can be.
     """
 
     system: str
@@ -50,14 +35,15 @@ class Sharing:
     options: Options = field(default_factory=dict)
     store: bool = False
     part: Part | None = None
+    beside: System | None = None
 
 
 SHARINGS: dict[str, Sharing | None] = {
     SPLIT: None,
     IDEAL: None,
     ADAPTOR: Sharing("tb-adaptor", {"period": 1, "window": 10}),  # V-D: each second, by a window of 10 s
-    "leases": Sharing("leases", {"refresh": 1, "lease": 10, "window": 2}, part=leased),
-    "throttler": Sharing("throttler", {"cycle": 1}, part=throttled),
+    "leases": Sharing("leases", {"refresh": 1, "lease": 10, "window": 2}, part=leased, beside=LEASES),
+    "throttler": Sharing("throttler", {"cycle": 1}, part=throttled, beside=THROTTLER),
     "counter": Sharing("crdt-counter", {"gossip": 1}),
     "central": Sharing("centralised", {}, {"server": STORE, "on_failure": "closed"}, store=True),
 }

@@ -5,6 +5,7 @@ from collections import Counter
 from core.records import Columns, Sample
 from studies.api import Journal, Point, Study
 from studies.distribution.study import SECONDS_PER_MESSAGE, deployed, fits, messages_a_round
+from studies.distribution.study import expected_seconds as live_seconds
 from studies.distribution.study import journal as distribution_journal
 from studies.sharing.asked import Config, SharedSearch, SharingSearch
 from studies.sharing.rules import ADAPTOR, IDEAL, SPLIT
@@ -41,8 +42,9 @@ def summed(samples: list[Sample], at_ns: int) -> list[Sample]:
 
 
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:
-    """Messages of a typical search."""
-    assert not real_time, "it has no live body"
+    """Messages of a typical search; of real brokers its length."""
+    if real_time:
+        return live_seconds(spec, real_time)
     rounds = 1 if spec.system_options.get("brokers") else load_system(spec.system).round_count
     sharing = spec.study_options.get("sharing", SPLIT)
     each = SECONDS_PER_MESSAGE if sharing in (SPLIT, IDEAL, ADAPTOR) else SECONDS_PER_VERDICT
@@ -59,4 +61,5 @@ STUDY = Study(
     fits,
     Offer.MESSAGES,
     virtual="studies.sharing.virtual",
+    live="studies.sharing.live",
 )

@@ -33,7 +33,7 @@ from systems.api import (
     Violation,
 )
 from systems.distribution import tb_adaptor
-from systems.distribution.moving import MoveAway, PublisherReport
+from systems.distribution.commands import MoveAway, PublisherReport
 from systems.distribution.tb_adaptor import ADAPTOR, Adaptor, BrokerAgent, History, NewLimit, Split, TopicStatistics
 from systems.parts.concentration import max_min_quotas
 from systems.parts.options import span_ns

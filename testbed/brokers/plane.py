@@ -10,11 +10,14 @@ from contextlib import contextmanager
 from math import ceil
 from pathlib import Path
 
+import msgspec
+
 from collectors import procfs
 from core.errors import MachineError, SystemFault
 from core.records import Envelope
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import SetBucket, TopicReport
+from systems.distribution.commands import MessagesCame
 from systems.parts import token_bucket
 from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic, Unsubscribed, Used
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
@@ -31,6 +34,19 @@ DRAIN_NS = 5 * SECOND_NS  # ours: a topic whose subscribers do not take what is 
 SUBSCRIPTIONS = "/ratebed-subscriptions"  # beside what the store's node keeps, which is wiped when that begins
 _BETWEEN = ":"  # topic and channel: in no name of NSQ's
 ZOOKEEPER_S = 15.0
+
+
+class ReportScript(msgspec.Struct, frozen=True):
+    """What a run tells a plane of this family, where it tells anything: how often a broker reports."""
+
+    report_ns: int = PERIOD_NS
+
+
+def script_of(around: Surroundings) -> ReportScript:
+    """Of the surroundings, or what holds without one."""
+    if not around.script:
+        return ReportScript()
+    return msgspec.json.decode(Path(around.script).read_bytes(), type=ReportScript)
 
 
 class NoPlane(Plane):
@@ -100,25 +116,43 @@ class BrokerPlane(Plane):
 class BucketPlane(BrokerPlane):
     """Of a broker that shares a topic's token bucket with others (TB Adaptor)."""
 
-    def __init__(self, loop: Loop, name: str, control: ControlAt, report: Report, topic: str):
+    def __init__(
+        self, loop: Loop, name: str, control: ControlAt, report: Report, topic: str, period_ns: int = PERIOD_NS
+    ):
         super().__init__(loop, name, control, report)
-        self._topic = topic
+        self._topic, self.period_ns = topic, period_ns
 
     def _obey(self, client: BrokerClient, command: object) -> None:
         if not isinstance(command, SetBucket) or command.topic != self._topic:
             raise SystemFault(f"{self._name} commanded {command}", f"brokers set the bucket of {self._topic!r}")
         client.set_bucket(command.topic, Envelope(command.rate_rps, command.burst_count))
 
-    def _look_back(self, client: BrokerClient) -> Iterator[TopicReport]:
+    def _look_back(self, client: BrokerClient) -> Iterator[object]:
         yield topic_report(self._topic, client.report()[self._topic])
+
+
+class GrantPlane(BucketPlane):
+    """The same, for limiters: they hear how many messages have come (``systems.limiting.granted``)."""
+
+    def _look_back(self, client: BrokerClient) -> Iterator[object]:
+        yield MessagesCame(self._topic, client.report()[self._topic]["message_count"])
 
 
 def bucket_plane(loop: Loop, around: Surroundings, report: Report, count_sent: Count) -> BucketPlane | NoPlane:
     """See ``testbed.nodes.planes``."""
+    return _of_buckets(BucketPlane, loop, around, report)
+
+
+def grant_plane(loop: Loop, around: Surroundings, report: Report, count_sent: Count) -> BucketPlane | NoPlane:
+    """See ``testbed.nodes.planes``."""
+    return _of_buckets(GrantPlane, loop, around, report)
+
+
+def _of_buckets(kind: type[BucketPlane], loop: Loop, around: Surroundings, report: Report) -> BucketPlane | NoPlane:
     control = around.brokers.get(around.node)
     if control is None:
         return NoPlane(around.node)
-    return BucketPlane(loop, around.node, control, report, around.topic)
+    return kind(loop, around.node, control, report, around.topic, script_of(around).report_ns)
 
 
 class Subscriptions:

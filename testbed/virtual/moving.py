@@ -23,7 +23,7 @@ from core.errors import SystemFault
 from core.records import Block, Envelope, Int32, Int64, Schedule
 from core.units import SECOND_NS
 from systems.api import SetBucket
-from systems.distribution.moving import MoveAway, PublisherReport
+from systems.distribution.commands import MoveAway, PublisherReport
 from testbed.faults import Fault, Restart
 from testbed.trust.moved import MovedMessages, PublisherMove
 from testbed.virtual.fleet import Fleet

@@ -14,18 +14,17 @@ from core.errors import SystemFault
 from core.records import Envelope
 from core.units import SECOND_NS
 from systems.api import SetBucket, TopicReport
-from systems.distribution.moving import MoveAway, PublisherReport
+from systems.distribution.commands import MoveAway, PublisherReport
 from testbed.brokers.brokerd.client import BrokerClient, read_rows
-from testbed.brokers.plane import BrokerPlane, NoPlane, topic_report
+from testbed.brokers.plane import BrokerPlane, NoPlane, ReportScript, topic_report
 from testbed.hosts.loop import Loop
 from testbed.nodes.planes import ControlAt, Count, Report, Surroundings
 
 
-class MoveScript(msgspec.Struct, frozen=True):
-    """What a run tells these planes: where publishers reach each broker, and how often a broker reports."""
+class MoveScript(ReportScript, frozen=True, kw_only=True):
+    """And where publishers reach each broker."""
 
     ingress: dict[str, str]  # broker -> "ip:port"
-    report_ns: int
 
 
 class MovePlane(BrokerPlane):

@@ -12,6 +12,8 @@ from core.units import SECOND_NS
 from systems.api import Actuate, Delivery, Effect, Report, RunHistory, Send, SetBucket, Start, Step, Timer, TopicReport
 from systems.conformance import check_system
 from systems.distribution import tb_adaptor
+from systems.distribution.commands import MoveAway as MoveCommand
+from systems.distribution.commands import PublisherReport
 from systems.distribution.migrator import (
     SYSTEM,
     Config,
@@ -21,8 +23,6 @@ from systems.distribution.migrator import (
     MovingAgent,
     nodes,
 )
-from systems.distribution.moving import MoveAway as MoveCommand
-from systems.distribution.moving import PublisherReport
 from systems.distribution.tb_adaptor import ADAPTOR, TopicStatistics
 from testbed.virtual.bench import VirtualBench
 

@@ -11,7 +11,7 @@ from core.errors import SystemFault
 from core.records import Envelope
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import SetBucket, TopicReport
-from systems.distribution.moving import MoveAway, PublisherReport
+from systems.distribution.commands import MoveAway, PublisherReport
 from testbed.brokers.model import load_calibration
 from testbed.trust.moved import MovedMessages
 from testbed.virtual.fleet import Fleet

@@ -1,4 +1,7 @@
-"""What publishers that move are told, and what a broker says of them: beside ``systems.api.SetBucket``."""
+"""What brokers are told and what they say where publishers move, or a limiter shares a topic's bucket among them.
+
+Beside ``SetBucket`` and ``TopicReport`` of ``systems.api``.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,3 +22,11 @@ class PublisherReport:
 
     topic: str
     rates_rps: Mapping[int, float]
+
+
+@dataclass(frozen=True)
+class MessagesCame:
+    """So many messages of a topic have come to a broker since it last said so."""
+
+    topic: str
+    message_count: int
