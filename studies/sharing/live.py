@@ -79,18 +79,19 @@ class SharingDeployment(LiveDeployment):
 
     def _nodes(self) -> NodeFleet:
         """Those of whoever shares: beside all brokers, or beside those that carry any."""
-        rule = self.asked.rule
-        way = rule.shared
+        rule, topic = self.asked.rule, self.topic
+        way, report_ns = rule.shared, duration_ns(rule.interval)
         assert way is not None
         parts = {name: part for name, part in zip(self.names, self._parts, strict=True) if part is not None}
-        system, config, report_ns = way.system, way.configured(splits={self.topic: parts}), duration_ns(rule.interval)
-        names = self.names
-        if way.sharing.beside is not None:
-            system, names, report_ns = way.sharing.beside, list(parts), report_ns // HEARD
+        config: object
+        if way.sharing.beside is None:
+            system, names, config = way.system, self.names, way.configured(splits={topic: parts})
+        else:
             own = msgspec.to_builtins(way.config(self._whole))
-            config = GrantedConfig(own, self.topic, **asdict(self._whole))
+            system, names, report_ns = way.sharing.beside, list(parts), report_ns // HEARD
+            config = GrantedConfig(own, topic, **asdict(self._whole))
         assert system.nodes is not None
-        everyone = list(system.nodes(list(names), config, self.asked.seed))
+        everyone = list(system.nodes(names, config, self.asked.seed))
         fleet = NodeFleet(self.site, system, config, self.asked.seed, everyone)
         at = {broker.name: ControlAt(broker.control_port, self.brokers_up.token) for broker in self.brokers_up}
         fleet.surroundings = Surroundings(brokers=at, topic=self.topic)
