@@ -31,7 +31,7 @@ FACTORS = {
     "interval": "study.interval",
 }
 MEASURES = ("above_s", "held_share", "move_count", "closed_ms", "sent_bytes")  # without a row: 0
-NO_GRID = "the scale small has no grid: publishers move in virtual time"
+NO_GRID = "the scale small has no grid: docs/sharing.md says how a point is run on real brokers"
 
 
 def point(way: str, share: float, interval: str = EACH_SECOND) -> RunSpec:

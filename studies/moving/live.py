@@ -134,11 +134,12 @@ def run(site: Site, asked: Moving) -> MovingShown:
             go = partial(fleet.go, offsets_ns={})
             deployment.play(0, asked.duration_ns, deployment.faults, go, LEAD_NS)
             fleet.statuses("finish")
-            samples = sorted(_samples(fleet, asked.duration_ns))
+            everything = sorted(_samples(fleet))
         finally:
             fleet.stop()
         counters = deployment.publishers.counters()
-        ordered = sum(int(value) for _, _, metric, value in samples if metric == "migration_count")
+        ordered = sum(int(value) for _, _, metric, value in everything if metric == "migration_count")
+        samples = [sample for sample in everything if sample[0] < asked.duration_ns]  # as long as the load lasted
         told = deployment.told
         windows = windows_of(asked, told.found, told.transfers, len(deployment.names))
         messages = deployment.messages() if asked.keeps_messages else {}
@@ -148,17 +149,18 @@ def run(site: Site, asked: Moving) -> MovingShown:
         )  # fmt: skip
 
 
-def _samples(fleet: NodeFleet, until_ns: int) -> Iterable[Sample]:
-    """Of all nodes, as long as the load lasted."""
+def _samples(fleet: NodeFleet) -> Iterable[Sample]:
+    """Of all nodes."""
     for name in fleet.names:
         for at_ns, metric, value in fleet.records(name).samples:
-            if at_ns < until_ns:
-                yield at_ns, name, metric, value
+            yield at_ns, name, metric, value
 
 
 def check(testbed: Testbed, asked: Moving) -> None:
     """SpecError for what real brokers cannot do where publishers move."""
     check_brokers(asked)
+    if not testbed.has_our_files:
+        raise SpecError(f"who moves publishers is not brought to the machines of {testbed.name}", "use mininet")
     name = asked.way.system.key
     if asked.way.sharing.part is not None:
         raise SpecError(f"{name} on real brokers whose publishers move", "use tb-adaptor, or --testbed virtual")

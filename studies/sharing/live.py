@@ -120,6 +120,8 @@ def check(testbed: Testbed, asked: SharingSearch) -> None:
             f"sharing {rule.sharing} on testbed {testbed.name}: real brokers ask nobody before they release a message"
         )
         raise SpecError(what, f"use {SPLIT}, {ADAPTOR}, leases or throttler, or --testbed virtual")
+    if way is not None and way.sharing.beside is not None and not testbed.has_our_files:
+        raise SpecError(f"{rule.sharing} are not brought to the machines of {testbed.name}", "use mininet")
     for option in ("rtt", "retry", "placed_on"):
         if getattr(rule, option) != getattr(Config, option):
             raise SpecError(f"{option} = {getattr(rule, option)} on testbed {testbed.name}", "leave it out")
