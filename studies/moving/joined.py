@@ -17,7 +17,7 @@ MOVES = ("move_told_at_ns", "move_publisher", "move_source", "move_target", "mov
 
 
 @dataclass(frozen=True)
-class Records:
+class MoveRecords:
     """Of one load.  ``ingress``, ``nsqd``: addresses of the brokers, in order."""
 
     sent: Sequence[Columns]  # of each process that publishes: ``testbed.brokers.moving.publish_host``
@@ -29,7 +29,7 @@ class Records:
 
 
 @dataclass(frozen=True)
-class Joined:
+class MovesJoined:
     """``window``: as of a topic whose publishers stay.  ``lateness_ns``: when processes came to messages, too late."""
 
     window: Window
@@ -38,7 +38,7 @@ class Joined:
     lateness_ns: Int64
 
 
-def joined(block: Block, epoch_ns: int, assignment: Int32, records: Records) -> Joined:
+def joined(block: Block, epoch_ns: int, assignment: Int32, records: MoveRecords) -> MovesJoined:
     """``epoch_ns``: CLOCK_REALTIME of the schedule's instant 0; ``assignment``: where publishers began."""
     intended_ns, publisher, _ = block.messages()
     count = len(intended_ns)
@@ -77,10 +77,10 @@ def joined(block: Block, epoch_ns: int, assignment: Int32, records: Records) -> 
     undue = {name: np.full(count, ABSENT, np.int64) for name in UNDUE_DELAYS}
     window = Window(0, np.ones(count, bool), publisher, broker, intended_ns, undue, whole, **columns)
     fired = fired_ns != ABSENT
-    return Joined(window, found, _transfers(records, epoch_ns), fired_ns[fired] - intended_ns[fired])
+    return MovesJoined(window, found, _transfers(records, epoch_ns), fired_ns[fired] - intended_ns[fired])
 
 
-def _deliveries(records: Records, count: int, epoch_ns: int) -> tuple[Int64, Int64, Int32]:
+def _deliveries(records: MoveRecords, count: int, epoch_ns: int) -> tuple[Int64, Int64, Int32]:
     """Message, instant and broker of each, in the order in which they came."""
     parts = [np.zeros((3, 0), np.int64)]
     for rows in records.received:
@@ -92,7 +92,7 @@ def _deliveries(records: Records, count: int, epoch_ns: int) -> tuple[Int64, Int
     return message[order], received_ns[order], where[order].astype(np.int32)
 
 
-def _sendings(records: Records, epoch_ns: int) -> Int64:
+def _sendings(records: MoveRecords, epoch_ns: int) -> Int64:
     """A row each: message, instant, broker; by message, and then by instant."""
     parts = [np.zeros((0, 3), np.int64)]
     for rows in records.sent:
@@ -117,7 +117,7 @@ def _sent_as_it_came(sendings: Int64, number: Int64, received_ns: Int64, where: 
     return sent_ns, again
 
 
-def _pass(records: Records, epoch_ns: int, broker: Int32, columns: dict[str, Int64]) -> Bools:
+def _pass(records: MoveRecords, epoch_ns: int, broker: Int32, columns: dict[str, Int64]) -> Bools:
     """Instants at the broker from which each message came, into ``columns``; returns which wait in a line for tokens.
 
     A broker that was killed and is back may have a row of a copy that came second: that is not the one.
@@ -136,7 +136,7 @@ def _pass(records: Records, epoch_ns: int, broker: Int32, columns: dict[str, Int
     return is_in_line
 
 
-def _transfers(records: Records, epoch_ns: int) -> list[PublisherMove]:
+def _transfers(records: MoveRecords, epoch_ns: int) -> list[PublisherMove]:
     """Moves of the run, those of before left out, in order of when publishers were told."""
     moves = []
     for rows in records.sent:

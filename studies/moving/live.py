@@ -19,7 +19,7 @@ from studies.distribution.live import LiveDeployment, check_brokers
 from studies.distribution.window import Window
 from studies.distribution.windows import SubBuckets
 from studies.moving.asked import Config, Moving, MovingShown
-from studies.moving.joined import Joined, Records, joined
+from studies.moving.joined import MoveRecords, MovesJoined, joined
 from studies.moving.shown import windows_of
 from systems.distribution.migrator import SYSTEM as MIGRATOR
 from testbed.api import Testbed
@@ -47,7 +47,7 @@ class MovingDeployment(LiveDeployment):
         self.asked = asked
         token = self.brokers_up.token
         self.subscribers.confirm(self.publishers.listen(token), token)
-        self.told: Joined
+        self.told: MovesJoined
         self._room = 0  # rows that each broker is asked to keep
 
     def nodes(self, parts: dict[str, Envelope]) -> NodeFleet:
@@ -105,7 +105,7 @@ class MovingDeployment(LiveDeployment):
         sent = self.publishers.collect(self._first_tag)  # ends the load
         deliveries, brokers = self.subscribers.collect(), list(self.brokers_up)
         rows = [self.brokers_up.collect(number, self.topic) for number in range(len(brokers))]
-        records = Records(
+        records = MoveRecords(
             sent,
             deliveries.parts,
             [passed for passed, _ in rows],

@@ -32,7 +32,7 @@ REDIAL_NS = 50 * MILLISECOND_NS  # ours: to a broker that is down
 RULES = ("refused", "offered_again")  # counted beside what engines count
 
 
-class Left(NamedTuple):
+class Leaving(NamedTuple):
     """A publisher was told to leave a broker, by its number: when, CLOCK_REALTIME."""
 
     told_at_ns: int
@@ -103,7 +103,7 @@ class KeepingPublisher(Publisher):
         super().__init__(engine, number)
         self._keeping = engine
         self._kept: deque[tuple[KeptLoad, int]] = deque()  # sent on this connection, without a receipt
-        self._left: Left | None = None  # the move that is not over
+        self._left: Leaving | None = None  # the move that is not over
 
     def publish(self, load: PreparedLoad, index: int) -> None:
         """See ``Publisher``."""
@@ -131,7 +131,7 @@ class KeepingPublisher(Publisher):
             self._keeping.tally["refused"] += 1
             return
         assert self.connection is not None
-        self._left = Left(self.connection.read_at_ns, self.number, self.broker)
+        self._left = Leaving(self.connection.read_at_ns, self.number, self.broker)
         self._keeping.tally["moves"] += 1
         self.target, self.state = target, State.DRAINING
         self._maybe_leave()

@@ -1,9 +1,9 @@
-"""Records of hand-made processes, joined: fates, first copies, what was offered again, held, out of order."""
+"""MoveRecords of hand-made processes, joined: fates, first copies, what was offered again, held, out of order."""
 
 import numpy as np
 
 from core.records import Block
-from studies.moving.joined import MOVES, Joined, Records, joined
+from studies.moving.joined import MOVES, MoveRecords, MovesJoined, joined
 from testbed.trust.accounts import ABSENT
 
 EPOCH_NS = 1_000_000
@@ -51,10 +51,10 @@ def passed(*rows: tuple[int, int, int]) -> dict[str, np.ndarray]:
     return {"message": message, **{name: np.where(at == 0, 0, at + EPOCH_NS) for name, at in stamped.items()}}
 
 
-def told(first: list[tuple[int, int]], second: list[tuple[int, int]], waits: tuple[int, ...] = ()) -> Joined:
+def told(first: list[tuple[int, int]], second: list[tuple[int, int]], waits: tuple[int, ...] = ()) -> MovesJoined:
     block = Block(np.arange(COUNT) * 100, np.zeros(COUNT, np.int32), np.ones(COUNT, np.int32))
     rows = passed((3, 925, 926), (4, 935, 936), (5, 945, 0 if len(second) < 3 else 946))
-    records = Records(
+    records = MoveRecords(
         [sender(waits)], [subscriber("n1", *first), subscriber("n2", *second)], [passed(), rows], INGRESS, NSQD, 1
     )
     return joined(block, EPOCH_NS, np.zeros(1, np.int32), records)
