@@ -57,7 +57,8 @@ def test_sub_buckets_follow_what_brokers_are_sent() -> None:
             rates, bursts = (buckets(deployment, f"bucket_{name}") for name in ("rate_rps", "burst_count"))
             assert set(rates) == set(bursts) == {"broker1", "broker2"}, way
             assert rates["broker1"] > 1.3 * rates["broker2"], f"{way}: four times as much is sent to the first"
-            assert sum(rates.values()) <= 1.001 * found.envelope.rate_rps, way
+            most = 1.1 if way == "throttler" else 1.001  # of a flow one end knows before the other
+            assert sum(rates.values()) <= most * found.envelope.rate_rps, way
             assert found.access_delay.sum() == found.latency.sum() > 200
             assert sum(value for _, _, metric, value in deployment.samples if metric == "sent_bytes") > 0
         numbers = deployment.evidence().fidelity.numbers
