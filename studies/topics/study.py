@@ -93,7 +93,7 @@ def expected_seconds(spec: RunSpec, real_time: bool) -> float:
     told = Config(**spec.study_options)
     seconds, life_s = expected_s(spec, Config, "duration"), duration_ns(told.life) / SECOND_NS
     topics = seconds * SECOND_NS / duration_ns(told.gap)
-    rate_rps = float(np.mean(told.publishers)) * float(spec.workload_options.get("rate_rps", RATE_RPS))
+    rate_rps = sum(told.publishers) / len(told.publishers) * float(spec.workload_options.get("rate_rps", RATE_RPS))
     rounds = topics * load_system(spec.system).round_count
     return topics * min(life_s, seconds) * rate_rps * SECONDS_PER_MESSAGE + rounds * SECONDS_PER_ROUND
 
