@@ -34,7 +34,7 @@ SMOKE_POINT = --system centralised --workload requests --topology full-mesh --se
 	--set study.duration=3s --set study.drain=2s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup live figures readings reference reference-live reference-deployed smoke test test-long test-mutations test-fuzz test-vm fuzz lint format bench lock clean distclean
+.PHONY: help setup live figures readings reference reference-live reference-deployed smoke test test-long test-night test-mutations test-fuzz test-vm fuzz lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -75,10 +75,15 @@ test: lint ## formatter, linter, type checker, then the tests of up to a minute,
 
 test-long: setup ## the tests that take minutes: every figure at tiny scale, whole live figures, soak, mutations, fuzzing
 	@./bootstrap.sh test
-	@$(bin)/python -m pytest -m "long and not live" --numprocesses 2 --dist loadscope
-	@$(bin)/python -m pytest -m "long and live" || $(alone)
+	@$(bin)/python -m pytest -m "long and not live and not night" --numprocesses 2 --dist loadscope
+	@$(bin)/python -m pytest -m "long and live and not night" || $(alone)
 	@$(bin)/ratebed soak --first 1 --count 2000
 	@$(MAKE) --no-print-directory --jobs=2 test-mutations test-fuzz
+
+test-night: setup ## long tests of what others test for the greater part: advice in full, figures with options, real logs
+	@./bootstrap.sh test
+	@$(bin)/python -m pytest -m "night and not live" --numprocesses 2 --dist loadscope
+	@$(bin)/python -m pytest -m "night and live" || $(alone)
 
 # Neither keeps more than one core busy.
 test-mutations:

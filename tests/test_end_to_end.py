@@ -51,6 +51,7 @@ def test_every_figure_is_drawn(smoke):
         assert (smoke / "figures" / f"{key}.png").stat().st_size > 10_000
 
 
+@pytest.mark.night
 def test_figures_from_a_store_that_was_made_anew_are_the_same(smoke, tmp_path):
     out = tmp_path / "out"
     keys = ("srtm-fig5", "crdt-fig5.9", "dst-fig7", "epulsar-fig6")
@@ -159,6 +160,7 @@ def test_the_readme_shows_the_example_as_it_is():
 TRACE = ROOT.parent / "shared" / "data" / "ulb-library-wsn" / "library1-R1.txt.gz"
 
 
+@pytest.mark.night
 @pytest.mark.skipif(not TRACE.exists(), reason=f"the real trace is not here: {TRACE}")
 def test_the_real_trace_as_it_is(tmp_path):
     done = ratebed("run", "srtm-trace", "--scale", "tiny", "--trace", str(TRACE), "--out", str(tmp_path))

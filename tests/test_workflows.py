@@ -52,7 +52,7 @@ def test_pushes_are_smoke_tested_and_tested_and_nights_are_long():
     runs = {name: {words[-1] for words in commands(path) if words[0] == "make"} for name, path in FILES.items()}
     started = {name: {*triggers(yaml.safe_load(path.read_text()))} for name, path in FILES.items()}
     assert runs["checks.yml"] == {"smoke", "test"} and {"push", "pull_request"} <= started["checks.yml"]
-    assert runs["nightly.yml"] == {"test-long", "figures"} and "schedule" in started["nightly.yml"]
+    assert runs["nightly.yml"] == {"test-long", "test-night", "figures"} and "schedule" in started["nightly.yml"]
     assert {"push", "schedule"} <= started["ratebed.yml"]
 
 

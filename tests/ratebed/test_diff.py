@@ -38,6 +38,7 @@ def test_the_same_code_twice_has_no_difference(plain, tmp_path):
     assert found["figures"] == found["only_figures"] == {}
 
 
+@pytest.mark.night
 @pytest.mark.long
 def test_an_option_is_named_and_only_figures_that_have_it_differ(plain, tmp_path):
     other = tmp_path / "other"
@@ -59,6 +60,7 @@ def test_an_option_is_named_and_only_figures_that_have_it_differ(plain, tmp_path
     assert all(word in page for word in ("system.band", "0.8 (default)", "search rounds", "srtm-fig9"))
 
 
+@pytest.mark.night
 @pytest.mark.long
 def test_a_claim_of_record_is_not_judged_from_a_figure_with_an_option_set(plain, tmp_path):
     out = shutil.copytree(plain, tmp_path / "both")

@@ -111,6 +111,7 @@ def test_a_log_of_each_kind_is_understood_without_an_option(tmp_path, write):
     assert (found.log_requests, found.users, len(found.limits)) == (5_000, 40, 3)
 
 
+@pytest.mark.night
 @pytest.mark.long
 def test_no_option_is_needed(tmp_path):
     log = iso(tmp_path / "log", rows(1_500, 600))  # not in order of time
@@ -129,6 +130,7 @@ def answered(folder, log, seed):
     return advise(question_of(LogAsked(str(path), limit=log.limit)), request, with_turns=False)
 
 
+@pytest.mark.night
 @pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name", LOGS)

@@ -16,6 +16,7 @@ LIVE_MARGIN = 0.02  # of the requests, set before any live run: what clocks and 
 
 
 @pytest.mark.live
+@pytest.mark.night
 @pytest.mark.long
 @needs("root", "mininet")
 def test_a_prediction_holds_on_real_links(tmp_path):
