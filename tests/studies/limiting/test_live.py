@@ -23,7 +23,7 @@ from systems.parts.limit import limit_of
 from testbed.faults import ClockSkew, Crash, Fault, Partition, Restart
 from testbed.hosts.local import LocalSite
 from testbed.topologies.topology import Host, Link, Topology
-from tests.studies.limiting.admissions import least_and_most
+from tests.studies.limiting.admissions import least_and_most, of_nodes, of_users
 from tests.studies.limiting.given import run_requests, run_requests_live
 from workloads.requests import poisson_requests
 
@@ -38,6 +38,7 @@ CAPACITY = 8
 OPTIONS = {"capacity": CAPACITY, "rate": "0.05"}  # nothing comes back while a test runs
 REPLICAS = ("crdt-counter", "crdt-queue", "sliding-log")
 TOLD_LATER = (*REPLICAS, "overwrite", "owner-global")  # what they decide depends on how soon they hear of each other
+THROTTLERS = ("throttler", "centralised-throttler")  # likewise, but they move shares of one bucket
 LIMITERS = [
     key
     for key in SYSTEMS
@@ -97,6 +98,10 @@ def test_a_limiter_runs_as_processes(runs: dict[str, RequestJournal], name: str)
     if name in TOLD_LATER:  # at any pace of the gossip: as one bucket would, as buckets of their own would, or between
         least, most = least_and_most(REQUESTS, CAPACITY)
         assert least <= admitted <= most < COUNT
+    elif name in THROTTLERS:  # late: as even shares that never move; soon: as one bucket, but for the minima of shares
+        nodes, least_burst = len(REQUESTS), int(load_system(name).config().minimum)
+        assert of_nodes(REQUESTS, CAPACITY // nodes) <= admitted
+        assert admitted <= of_users(REQUESTS, CAPACITY + (nodes - 1) * least_burst) < COUNT
     else:
         assert abs(admitted - decisions(expected)["admit"]) <= 0.1 * admitted
     if total(expected, "sent_count"):
