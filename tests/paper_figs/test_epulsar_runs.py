@@ -112,6 +112,29 @@ def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
     check_spoiled(case, perturbation)
 
 
+ON_PULSAR = [  # what clients feel and what moves take, in both of their ways: what is spoiled, and the verdict
+    ("E8", fig7.DOWNTIME, fig7.GAP, Judgement.CONTRADICTED),
+    ("E8", fig7.GAP, fig7.DOWNTIME, Judgement.DIRECTION_ONLY),
+    ("E9", fig7.WITH_WAIT, fig7.MIGRATION, Judgement.CONTRADICTED),
+    ("E9", fig7.MIGRATION, fig7.WITH_WAIT, Judgement.DIRECTION_ONLY),
+]
+
+
+@pytest.mark.parametrize(("claim", "spoiled", "kept", "judgement"), ON_PULSAR)
+def test_on_a_real_pulsar_both_measures_have_to_say_it(
+    claim: str, spoiled: str, kept: str, judgement: Judgement
+) -> None:
+    one, other = (fig7.DOWNTIME, fig7.GAP) if claim == "E8" else (fig7.WITH_WAIT, fig7.MIGRATION)
+    frame = fig7_tables()[FIG7]
+    whole = pd.concat([frame, frame[frame.metric == one].assign(metric=other)], ignore_index=True)
+    if claim == "E9":  # there is a gap wherever there is a real Pulsar
+        whole = pd.concat([whole, frame[frame.metric == fig7.DOWNTIME].assign(metric=fig7.GAP)], ignore_index=True)
+    assert verdict(claim, {FIG7: whole}) is Judgement.REPRODUCED
+    much = scaled(whole, "p50_ms", 30.0, metric=spoiled, system="epulsar", executors=16)
+    assert (much[much.metric == kept].p50_ms == whole[whole.metric == kept].p50_ms).all()
+    assert verdict(claim, {FIG7: much}) is judgement
+
+
 def test_where_nothing_moves_the_game_decides_nothing() -> None:
     tables = fig9_tables()
     tables[FIG9] = scaled(tables[FIG9], "moves_per_minute", 0.1, **OURS)

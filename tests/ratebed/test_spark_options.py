@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from analysis.spark import THIS_MACHINE, check_master, session
 from core.errors import SpecError
 from ratebed.options import make_request, spark_settings
+from tests.command import ratebed
 
 KEYS = st.from_regex(r"spark(\.[a-zA-Z][\w-]{0,9}){1,4}", fullmatch=True)
 VALUES = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=30)
@@ -40,6 +41,12 @@ def test_settings_are_what_was_written(settings):
 def test_what_is_no_setting_is_refused(texts, said):
     with pytest.raises(SpecError, match=said):
         request(spark_conf=texts)
+
+
+@pytest.mark.parametrize("words", [("compare",), ("diff", ".", "."), ("store", "--build")], ids=lambda words: words[0])
+def test_whoever_starts_spark_takes_settings(words, tmp_path):
+    done = ratebed(*words, "--out", str(tmp_path), "--spark-conf", "executor.memory=1g")
+    assert done.returncode == 2 and "write KEY=VALUE" in done.stderr
 
 
 @pytest.mark.parametrize(
