@@ -11,16 +11,18 @@ from core.units import SECOND_NS, duration_ns
 from studies.coordinates.asked import trips
 from studies.placement.asked import PlacementJournal, PlacementRequest, Recorded, Spell
 from studies.placement.script import deeds_of
-from systems.api import Delivery, Node, Report, Send
+from systems.api import Delivery, Node, Report, Send, System
 from systems.parts.bookies import persisted_after_ns
 from systems.parts.vivaldi import Vivaldi
 from systems.placement.agent import AgentNode
 from systems.placement.cast import cast_of
+from systems.placement.options import Options
 from testbed.api import Testbed
 from testbed.faults import Heal, Partition
 from testbed.nodes.journal import NodeJournal
 from testbed.nodes.member import node_seed
 from testbed.topologies.places import EdgeSite
+from testbed.topologies.topology import Topology
 from testbed.virtual.network import Network
 from testbed.virtual.scheduler import EventLoop
 from testbed.virtual.topic_kernel import Persist, Roads, fates
@@ -41,7 +43,8 @@ def run(asked: PlacementRequest) -> PlacementJournal:
     brokers = cast_of(topology.node_names()).brokers
     plane = VirtualTopicPlane(asked.load, brokers, asked.happenings, asked.machine, asked.rule.out_rps)
     network = Network(topology, asked.seed, asked.system.transport)
-    loop = EventLoop(_boot(asked), network, asked.system.messages, plane, keep_steps=asked.rule.record)
+    boot = booted(asked.system, topology, asked.config, asked.seed, asked.rule.warm_up_rounds)
+    loop = EventLoop(boot, network, asked.system.messages, plane, keep_steps=asked.rule.record)
     for client, deed in deeds_of(asked):
         loop.inject(client, deed.at_ns, Report(deed.report()))
     loop.fail([*asked.handovers(), *asked.faults])
@@ -58,15 +61,17 @@ def run(asked: PlacementRequest) -> PlacementJournal:
     return PlacementJournal(journal.samples, spells, of_messages, journal.faults, _messages(journal))
 
 
-def _boot(asked: PlacementRequest) -> Callable[[int], Mapping[str, Node]]:
+def booted(
+    system: System, topology: Topology, config: Options, seed: int, warm_up_rounds: int
+) -> Callable[[int], Mapping[str, Node]]:
     """Makes all nodes; at the start, and not after a crash, agents are where the warm-up left them (5.5.1: 10 min)."""
-    names, make = asked.topology.node_names(), asked.system.nodes
+    names, make = topology.node_names(), system.nodes
     assert make is not None
 
     def boot(restart: int) -> Mapping[str, Node]:
-        nodes = make(names, asked.config, node_seed(asked.seed, restart))
+        nodes = make(names, config, node_seed(seed, restart))
         if restart == 0:
-            for name, vivaldi in _warmed_agents(asked).items():
+            for name, vivaldi in _warmed_agents(topology, seed, warm_up_rounds).items():
                 agent = nodes[name]
                 assert isinstance(agent, AgentNode)
                 agent.vivaldi = vivaldi
@@ -75,14 +80,14 @@ def _boot(asked: PlacementRequest) -> Callable[[int], Mapping[str, Node]]:
     return boot
 
 
-def _warmed_agents(asked: PlacementRequest) -> dict[str, Vivaldi]:
+def _warmed_agents(topology: Topology, seed: int, warm_up_rounds: int) -> dict[str, Vivaldi]:
     from systems.parts.vivaldi_kernel import begin, run_rounds, warmed
 
-    names = cast_of(asked.topology.node_names()).agents
-    rng = generator(asked.seed, "warm-up")
+    names = cast_of(topology.node_names()).agents
+    rng = generator(seed, "warm-up")
     state = begin(len(names), rng)
-    run_rounds(state, trips(asked.topology, names).rtt_ns / SECOND_NS, asked.rule.warm_up_rounds, rng)
-    return {name: warmed(state, i, generator(asked.seed, "vivaldi", name), names) for i, name in enumerate(names)}
+    run_rounds(state, trips(topology, names).rtt_ns / SECOND_NS, warm_up_rounds, rng)
+    return {name: warmed(state, i, generator(seed, "vivaldi", name), names) for i, name in enumerate(names)}
 
 
 def _roads(asked: PlacementRequest, brokers: Sequence[str]) -> Roads:

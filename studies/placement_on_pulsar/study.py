@@ -1,4 +1,4 @@
-"""The study ``placement-on-pulsar``: what ``placement`` asks, of a real Apache Pulsar; there is no virtual body."""
+"""The study ``placement-on-pulsar``: what ``placement`` asks, of a real Apache Pulsar, or of a model of one."""
 
 from dataclasses import replace
 
@@ -17,6 +17,7 @@ from systems.placement.options import Options
 from systems.placement.pulsar import Config as PulsarConfig
 from workloads.api import Offer
 
+MODEL_S = 0.5  # a run of the model
 CLUSTER_S = 120.0  # ours: a cluster is started, its topics are made, clients come
 
 
@@ -55,19 +56,22 @@ def fits(system: System) -> bool:
 
 
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:
-    """Its length, the warm-up, the cluster."""
+    """Its length, the warm-up, the cluster; the model takes no time."""
+    if not real_time:
+        return MODEL_S
     warm_up = float(spec.study_options.get("warm_up_rounds", Config.warm_up_rounds))
     return expected_s(spec, Config, "duration") + warm_up + CLUSTER_S
 
 
 STUDY = Study(
     NAME,
-    "topics placed on the brokers of a real Apache Pulsar",
+    "topics placed on the brokers of an Apache Pulsar: a real one, or its model",
     Config,
     asked,
     journal,
     expected_seconds,
     fits,
     Offer.CLIENTS,
+    virtual="studies.placement_on_pulsar.virtual",
     live="studies.placement_on_pulsar.live",
 )

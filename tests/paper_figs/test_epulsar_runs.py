@@ -129,7 +129,10 @@ def test_on_a_real_pulsar_both_measures_have_to_say_it(
     whole = pd.concat([frame, frame[frame.metric == one].assign(metric=other)], ignore_index=True)
     if claim == "E9":  # there is a gap wherever there is a real Pulsar
         whole = pd.concat([whole, frame[frame.metric == fig7.DOWNTIME].assign(metric=fig7.GAP)], ignore_index=True)
+    whole = whole.assign(testbed="mininet")
     assert verdict(claim, {FIG7: whole}) is Judgement.REPRODUCED
+    of_model = judge(claim_called(claim), {FIG7: whole.assign(testbed="virtual")})
+    assert of_model.judgement is Judgement.UNDECIDED and "its model was fitted" in of_model.problem
     much = scaled(whole, "p50_ms", 30.0, metric=spoiled, system="epulsar", executors=16)
     assert (much[much.metric == kept].p50_ms == whole[whole.metric == kept].p50_ms).all()
     assert verdict(claim, {FIG7: much}) is judgement

@@ -1,0 +1,157 @@
+"""``python -m benchmarks.pulsar_model [OUT] [--fit]``: the modelled Pulsar beside the real one's live runs in OUT.
+
+A line a point and measure: medians over all moves of its runs, live and in virtual time with the same seeds.  With
+``--fit`` first the costs of ``studies.placement_on_pulsar.model`` anew, by runs at ``FITTED_AT`` alone: others judge.
+"""
+
+import argparse
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow.parquet as pq
+from scipy.optimize import minimize
+
+from collectors.integrity import read_manifest
+from core.records import Float64
+from core.units import MILLISECOND_NS
+from harness.campaign import finished_runs
+from harness.experiment import RunSpec
+from harness.run import asked_of, resolve
+from studies.placement_on_pulsar.asked import NAME, PulsarRequest
+from studies.placement_on_pulsar.model import FITTED, PulsarCosts, MoveStep
+from studies.placement_on_pulsar.virtual import run
+
+MEASURES = ("client_downtime_ns", "delivery_gap_ns", "migration_ns")
+FITTED_AT = ("10ms", "40ms")  # one way to the store
+NEAR_MS, NEAR = 10.0, 0.25  # what a median may be off
+TRANSFER, PLAIN = ("ask", "hand", "answer", "open"), ("free", "find")
+EVALUATIONS = 400
+
+Medians = dict[str, float]  # by measure, ms
+
+
+def main() -> None:
+    """Print it."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pulsar_model", description=__doc__)
+    parser.add_argument("out", nargs="?", default="out", type=Path, help="the folder of results (default out)")
+    parser.add_argument("--fit", action="store_true", help="fit the costs anew")
+    words = parser.parse_args()
+    points = live_runs(words.out)
+    costs = fitted(points) if words.fit else FITTED
+    if words.fit:
+        print(costs)
+    for line in compared(points, costs):
+        print(line)
+
+
+class LivePoint(msgspec.Struct):
+    """The runs of one point."""
+
+    system: str
+    executors: int
+    delay: str
+    specs: list[RunSpec]
+    folders: list[Path]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.system}, {self.executors}, {self.delay}"
+
+    @property
+    def medians(self) -> Medians:
+        """Over all moves of all runs."""
+        rows = defaultdict[str, list[float]](list)
+        for folder in self.folders:
+            table = pq.read_table(folder / "samples.parquet", columns=["metric", "value"]).to_pydict()
+            for metric, value in zip(table["metric"], table["value"], strict=True):
+                rows[metric].append(value)
+        return _medians(rows)
+
+    @property
+    def requests(self) -> list[PulsarRequest]:
+        """The same, of the model."""
+        return [asked_of(resolve(msgspec.structs.replace(spec, testbed="virtual")))[1] for spec in self.specs]
+
+
+def live_runs(out: Path) -> list[LivePoint]:
+    """By system, executors and delay."""
+    found: dict[tuple[str, int, str], LivePoint] = {}
+    for folder in finished_runs(out):
+        spec = msgspec.convert(read_manifest(folder)["spec"], RunSpec)
+        if spec.study == NAME and spec.testbed != "virtual":
+            key = spec.system, int(spec.system_options.get("executors", 1)), str(spec.topology_options["cloud_delay"])
+            point = found.setdefault(key, LivePoint(*key, [], []))
+            point.specs.append(spec)
+            point.folders.append(folder)
+    if not found:
+        raise SystemExit(f"{out}: no live runs on Pulsar; ratebed run epulsar-fig7 --broker pulsar --testbed mininet")
+    return [found[key] for key in sorted(found, key=lambda key: (*key[:2], int(key[2].removesuffix("ms"))))]
+
+
+def modelled(requests: Sequence[PulsarRequest], costs: PulsarCosts) -> Medians:
+    """What the model says."""
+    rows = defaultdict[str, list[float]](list)
+    for asked in requests:
+        for _, _, metric, value in run(asked, costs).samples:
+            rows[metric].append(value)
+    return _medians(rows)
+
+
+def _medians(rows: Mapping[str, Iterable[float]]) -> Medians:
+    return {metric: float(np.median([*rows[metric]])) / MILLISECOND_NS for metric in MEASURES}
+
+
+def fitted(points: Sequence[LivePoint]) -> PulsarCosts:
+    """Least squares of logarithms: first what transfers take, then what plain unload takes beside them."""
+    costs = FITTED
+    for names, system in ((TRANSFER, "epulsar"), (PLAIN, "pulsar")):
+        mine = [
+            (point.medians, point.requests[:1])
+            for point in points
+            if point.system == system and point.delay in FITTED_AT
+        ]
+        costs = _fitted(costs, names, mine)
+    return costs
+
+
+def _fitted(
+    costs: PulsarCosts, names: Sequence[str], points: Sequence[tuple[Medians, list[PulsarRequest]]]
+) -> PulsarCosts:
+    def of(amounts: Float64) -> PulsarCosts:
+        steps = {
+            name: MoveStep(*pair) for name, pair in zip(names, np.abs(amounts).reshape(-1, 2).tolist(), strict=True)
+        }
+        return replace(costs, **steps)
+
+    def off(amounts: Float64) -> float:
+        squares = 0.0
+        for medians, requests in points:
+            said = modelled(requests, of(amounts))
+            squares += sum(float(np.log(said[name] / medians[name])) ** 2 for name in MEASURES)
+        return squares
+
+    begin = np.array([amount for name in names for amount in getattr(costs, name)])
+    found = minimize(off, begin, method="Nelder-Mead", options={"maxfev": EVALUATIONS, "xatol": 0.05, "fatol": 1e-4})
+    rounded = of(found.x)
+    return replace(rounded, **{n: MoveStep(*(round(a, 1) for a in getattr(rounded, n))) for n in names})
+
+
+def compared(points: Sequence[LivePoint], costs: PulsarCosts) -> list[str]:
+    """Lines; those of measures that are off end in ``off``."""
+    lines = [f"{'point':<22}{'runs':>5}  {'measure':<20}{'live, ms':>9}{'model':>8}{'ratio':>7}"]
+    for point in points:
+        live, said = point.medians, modelled(point.requests, costs)
+        for name in MEASURES:
+            near = abs(said[name] - live[name]) <= max(NEAR_MS, NEAR * live[name])
+            told = f"{live[name]:>9.0f}{said[name]:>8.0f}{said[name] / live[name]:>7.2f}{'' if near else '  off'}"
+            lines.append(f"{point.name:<22}{len(point.specs):>5}  {name:<20}{told}")
+    return lines
+
+
+if __name__ == "__main__":
+    main()

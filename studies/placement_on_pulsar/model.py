@@ -1,0 +1,254 @@
+"""How Apache Pulsar 4 moves a topic, in virtual time: fence, own, close; what each step takes.
+
+A *transfer* (``unload?destinationBroker``): REST is asked, the owner **fences** the topic; the next broker comes to
+**own** it, and only then the old one **closes** its clients and names the next, which opens the topic when they come.
+That is another order than ePulsar's (release, close, own).  A *plain unload* fences and closes at once; somebody is
+found to own the topic while clients wait.
+
+A step takes round trips to the store, one after the other, and then work of a processor.  All brokers of a machine
+share its cores, first come, first served; so sixteen moves at a time each take longer.  Clients come back at once,
+with what they have not had acknowledged: messages are late by what a topic was fenced.
+"""
+
+import heapq
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from core.clients import Role, instants
+from core.records import Int64
+from core.seeds import generator
+from core.units import MILLISECOND_NS, SECOND_NS
+from studies.placement.asked import Spell
+from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest
+from studies.placement_on_pulsar.nodes import Served, ServedTopic, Unload, Unloaded
+from systems.api import Delivery, Event, Report
+from systems.placement.messages import Write
+from systems.placement.monitoring import OWNERS, Rates
+
+EVER_NS = 2**62  # the end of what has not ended
+
+
+class MoveStep(NamedTuple):
+    """Part of a move: round trips to the store, then milliseconds of one core."""
+
+    trips: float
+    work_ms: float
+
+
+@dataclass(frozen=True)
+class PulsarCosts:
+    """Of the steps of a move; fitted to medians of live runs (``studies.placement_on_pulsar.calibrate``)."""
+
+    ask: MoveStep  # REST is asked: until the topic is fenced
+    hand: MoveStep  # a transfer: until the next broker owns it, and the old one has closed its clients
+    answer: MoveStep  # ... until REST answers
+    free: MoveStep  # a plain unload, fenced and closed: until REST answers
+    find: MoveStep  # ... until a broker owns it, which clients have found
+    open: MoveStep  # clients are there: until they are let in
+    cores: int = 2
+
+
+class PulsarBody(Protocol):
+    """The event loop, as far as a plane wants it."""
+
+    now_ns: int
+
+    def call_at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
+        """See ``testbed.virtual.scheduler.EventLoop``, as the others."""
+
+    def inject(self, node: str, at_ns: int, event: Event) -> None:
+        """Give a node an event."""
+
+    def sample(self, node: str, metric: str, value: float) -> None:
+        """Keep a value of now."""
+
+
+class Fenced(NamedTuple):
+    """Nobody got anything of a topic in between."""
+
+    start_ns: int
+    end_ns: int
+
+
+@dataclass
+class _Topic:
+    """A topic: who has it since when, who uses it, when it was fenced."""
+
+    name: str
+    broker: str
+    since_ns: int = 0
+    phase: float = 0.0  # of its producer's messages
+    clients: list[tuple[str, Role]] = field(default_factory=list)  # the name, SITE.NUMBER
+    fenced: list[Fenced] = field(default_factory=list)
+    spells: list[Spell] = field(default_factory=list)
+
+
+class _Cores:
+    """Work is done first come, first served."""
+
+    def __init__(self, count: int):
+        self._free_at_ns = [0] * count
+
+    def done_ns(self, now_ns: int, work_ns: int) -> int:
+        """When work that comes now is done; to be asked in order of time."""
+        at_ns = max(now_ns, heapq.heappop(self._free_at_ns)) + work_ns
+        heapq.heappush(self._free_at_ns, at_ns)
+        return at_ns
+
+
+class ModelledPulsar:
+    """The data plane of the brokers ``names``, beside whose nodes it stands; ``store`` has the owners' entries."""
+
+    def __init__(self, asked: PulsarRequest, names: Sequence[str], store: str, costs: PulsarCosts):
+        self.asked, self.names, self.store, self.costs = asked, names, store, costs
+        rng = generator(asked.seed, "pulsar")
+        owners = rng.integers(len(names), size=len(asked.load.topics))
+        self.topics = {
+            topic.name: _Topic(topic.name, names[owner], phase=float(rng.random()))
+            for topic, owner in zip(asked.load.topics, owners, strict=True)
+        }
+        for crew in asked.crews:
+            for number, topic in enumerate(crew.topics):
+                self.topics[topic].clients.append((f"{crew.node}.{number}", crew.role))
+        self._rng, self._cores = rng, _Cores(costs.cores)
+        self._trip_ns = {name: 2 * asked.topology.path(name, store).one_way_delay_ns for name in names}
+        self._period_ns = round(SECOND_NS / asked.load.topics[0].rate_rps)  # topics are alike
+        self._body: PulsarBody | None = None
+
+    def begin(self, body: PulsarBody) -> None:
+        """Every broker writes down what it has."""
+        self._body = body
+        for topic in self.topics.values():
+            body.inject(self.store, SECOND_NS, Delivery(topic.broker, Write(OWNERS + topic.name, topic.broker)))
+
+    # --- as a data plane -----------------------------------------------------------------------------
+
+    def advance(self, until_ns: int) -> None:
+        """Nothing happens between events."""
+
+    def report(self) -> Iterable[tuple[str, object]]:
+        """What is loaded at each broker."""
+        rate_rps = self.asked.load.topics[0].rate_rps
+        for name in self.names:
+            here = {topic.name: topic for topic in self.topics.values() if topic.broker == name}
+            yield name, Served({key: _served(topic, rate_rps) for key, topic in here.items()})
+
+    def actuate(self, node: str, command: object, now_ns: int) -> None:
+        """A broker's node asks REST to unload a topic of its own."""
+        assert isinstance(command, Unload), command
+        step = self._transfer if command.target else self._plain
+        self._after(node, self.costs.ask, step, self.topics[command.unit], node, command.target)
+
+    def crash(self, node: str, now_ns: int) -> None:
+        """Brokers do not crash here: the study has no faults."""
+
+    # --- a move ------------------------------------------------------------------------------------------
+
+    def _transfer(self, topic: _Topic, source: str, target: str) -> None:
+        self._after(source, self.costs.hand, self._handed, topic, source, target, self._now_ns)
+
+    def _handed(self, topic: _Topic, source: str, target: str, fenced_ns: int) -> None:
+        self._owned(topic, target)
+        self._after(target, self.costs.open, self._let_in, topic, fenced_ns, self._now_ns)
+        self._after(source, self.costs.answer, self._answered, topic, source)
+
+    def _plain(self, topic: _Topic, source: str, _: str) -> None:
+        target = self.names[int(self._rng.integers(len(self.names)))]  # by load, which is even
+        self._after(source, self.costs.free, self._answered, topic, source)
+        self._after(target, self.costs.find, self._found, topic, target, self._now_ns)
+
+    def _found(self, topic: _Topic, target: str, fenced_ns: int) -> None:
+        self._owned(topic, target)
+        self._after(target, self.costs.open, self._let_in, topic, fenced_ns, fenced_ns)
+
+    def _owned(self, topic: _Topic, target: str) -> None:
+        topic.spells.append(Spell(topic.name, topic.broker, topic.since_ns, self._now_ns))
+        topic.broker, topic.since_ns = target, self._now_ns
+        self._there.inject(self.store, self._now_ns, Delivery(target, Write(OWNERS + topic.name, target)))
+
+    def _let_in(self, topic: _Topic, fenced_ns: int, closed_ns: int) -> None:
+        now_ns = self._now_ns
+        topic.fenced.append(Fenced(fenced_ns, now_ns))
+        for _, role in topic.clients:
+            self._there.sample(f"{role} of {topic.name}", "client_downtime_ns", float(now_ns - closed_ns))
+        before_ns = self._rng.integers(self._period_ns)  # since the last delivery
+        gap_ns = max(now_ns - fenced_ns + int(before_ns), self._period_ns)
+        self._there.sample(topic.name, "delivery_gap_ns", float(gap_ns))
+        self._there.sample(topic.name, "landed_count", 1.0)
+
+    def _answered(self, topic: _Topic, source: str) -> None:
+        self._there.inject(source, self._now_ns, Report(Unloaded(topic.name)))
+
+    def _after(self, broker: str, step: MoveStep, then: Callable[..., None], *arguments: object) -> None:
+        """Call ``then`` when the step is done."""
+        at_ns = self._now_ns + round(step.trips * self._trip_ns[broker])
+        self._there.call_at(at_ns, self._work, round(step.work_ms * MILLISECOND_NS), partial(then, *arguments))
+
+    def _work(self, work_ns: int, then: Callable[[], None]) -> None:
+        if work_ns:
+            self._there.call_at(self._cores.done_ns(self._now_ns, work_ns), then)
+        else:
+            then()
+
+    @property
+    def _there(self) -> PulsarBody:
+        assert self._body is not None, "begin first"
+        return self._body
+
+    @property
+    def _now_ns(self) -> int:
+        return self._there.now_ns
+
+    # --- what came of it ---------------------------------------------------------------------------------
+
+    def spells(self, until_ns: int) -> list[Spell]:
+        """Who had which topic."""
+        last = [Spell(topic.name, topic.broker, topic.since_ns, until_ns) for topic in self.topics.values()]
+        return sorted([*(spell for topic in self.topics.values() for spell in topic.spells), *last], key=_by_time)
+
+    def latency_ns(self, until_ns: int) -> Int64:
+        """Of each message to each consumer of its topic: the way there, and how long it was fenced off."""
+        found = [np.zeros(0, np.int64)]
+        ways = {crew: self._ways_ns(crew) for crew in self.asked.crews}
+        for topic in self.topics.values():
+            at_ns = instants(0, until_ns, self.asked.load.topics[0].rate_rps, topic.phase)
+            late_ns = np.zeros_like(at_ns)
+            for span in topic.fenced:
+                caught = (span.start_ns <= at_ns) & (at_ns < span.end_ns)
+                late_ns[caught] = span.end_ns - at_ns[caught]
+            for crew in self.asked.crews:
+                if crew.role is Role.CONSUMER and topic.name in crew.topics:
+                    sender = next(
+                        one for one in self.asked.crews if one.role is Role.PRODUCER and topic.name in one.topics
+                    )
+                    found.append(late_ns + ways[sender][topic.broker] + ways[crew][topic.broker])
+        return np.concatenate(found)
+
+    def _ways_ns(self, crew: ClientCrew) -> Mapping[str, int]:
+        """One way to each broker."""
+        return {name: self.asked.topology.path(crew.node, name).one_way_delay_ns for name in self.names}
+
+
+def _served(topic: _Topic, rate_rps: float) -> ServedTopic:
+    producers, consumers = ([name for name, one in topic.clients if one is role] for role in Role)
+    return ServedTopic(Rates(rate_rps, rate_rps * len(consumers)), producers, consumers)
+
+
+def _by_time(spell: Spell) -> tuple[int, str]:
+    return spell.start_ns, spell.topic
+
+
+# Of Pulsar 4.0.8, two brokers, ZooKeeper and a bookie on the two cores of one machine: see docs/pulsar.md.
+FITTED = PulsarCosts(
+    ask=MoveStep(1.0, 10.0),
+    hand=MoveStep(6.0, 30.0),
+    answer=MoveStep(1.0, 10.0),
+    free=MoveStep(7.0, 40.0),
+    find=MoveStep(9.0, 40.0),
+    open=MoveStep(7.0, 40.0),
+)
+STEPS = tuple(one.name for one in fields(PulsarCosts) if one.name != "cores")

@@ -1,0 +1,33 @@
+"""A control plane that places the topics of a modelled Pulsar (``model``), in virtual time."""
+
+from studies.placement.virtual import REPORT_NS, booted
+from studies.placement_on_pulsar.asked import PulsarJournal, PulsarRequest
+from studies.placement_on_pulsar.model import FITTED, ModelledPulsar, PulsarCosts
+from studies.placement_on_pulsar.systems import deployed
+from systems.api import Report
+from systems.placement.cast import cast_of
+from systems.placement.messages import AtSite
+from testbed.api import Testbed
+from testbed.trust.evidence import NOTHING
+from testbed.virtual.network import Network
+from testbed.virtual.scheduler import EventLoop
+
+
+def check(testbed: Testbed, asked: PulsarRequest) -> None:
+    """SpecError for a system that was not made to drive Pulsar."""
+    deployed(asked.system)
+
+
+def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
+    """The nodes are those of a live run; the store is the family's own."""
+    system, cast = deployed(asked.system), cast_of(asked.topology.node_names())
+    plane = ModelledPulsar(asked, cast.brokers, cast.stores[0], costs)
+    boot = booted(system, asked.topology, asked.config, asked.seed, asked.rule.warm_up_rounds)
+    loop = EventLoop(boot, Network(asked.topology, asked.seed, system.transport), system.messages, plane)
+    plane.begin(loop)
+    for crew in asked.crews:
+        loop.inject(crew.node, 0, Report(AtSite(crew.proxy)))
+    loop.report_every(REPORT_NS)
+    journal = loop.run(asked.duration_ns)
+    until_ns = asked.duration_ns
+    return PulsarJournal(journal.samples, plane.spells(until_ns), plane.latency_ns(until_ns), NOTHING)

@@ -1,0 +1,144 @@
+"""The modelled Pulsar: the order of a move, what is shared, and that nothing is lost or owned twice."""
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+from statistics import median
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks import pulsar_model
+from core.units import MILLISECOND_NS
+from harness.run import asked_of, execute, resolve
+from paper_figs.epulsar import fig7
+from studies.placement_on_pulsar import virtual
+from studies.placement_on_pulsar.asked import PulsarJournal, PulsarRequest
+from studies.placement_on_pulsar.model import FITTED, PulsarCosts, MoveStep
+from tests.command import ratebed
+
+TRIP_MS = 20.0  # to the store and back, at 10 ms one way
+WORKLESS = PulsarCosts(
+    ask=MoveStep(1, 0),
+    hand=MoveStep(4, 0),
+    answer=MoveStep(2, 0),
+    free=MoveStep(3, 0),
+    find=MoveStep(5, 0),
+    open=MoveStep(6, 0),
+)
+
+
+def asked(system: str, executors: int = 1, wan_ms: int = 10, topics: int = 8, seed: int = 3) -> PulsarRequest:
+    spec = msgspec.structs.replace(fig7._on_pulsar(system, topics, wan_ms, executors), seed=seed)
+    return asked_of(resolve(spec))[1]
+
+
+def by_metric(journal: PulsarJournal) -> dict[str, list[float]]:
+    found = defaultdict[str, list[float]](list)
+    for _, _, metric, value in journal.samples:
+        found[metric].append(value / MILLISECOND_NS if metric.endswith("_ns") else value)
+    return found
+
+
+def test_a_transfer_fences_owns_and_closes_in_this_order() -> None:
+    found = by_metric(virtual.run(asked("epulsar"), WORKLESS))
+    assert found["client_downtime_ns"] == pytest.approx([6 * TRIP_MS] * 16)  # a producer and a consumer of each topic
+    outage_ms, period_ms = 10 * TRIP_MS, 100.0
+    assert all(outage_ms <= gap < outage_ms + period_ms for gap in found["delivery_gap_ns"])
+    # Beside the steps, the load manager's question and answer, which go to the store's place as well.
+    assert found["migration_ns"] == pytest.approx([8 * TRIP_MS] * 8)
+    assert found["landed_count"] == [1.0] * 8
+
+
+def test_a_plain_unload_closes_when_it_fences() -> None:
+    found = by_metric(virtual.run(asked("pulsar"), WORKLESS))
+    assert found["client_downtime_ns"] == pytest.approx([11 * TRIP_MS] * 16)
+    assert found["migration_ns"] == pytest.approx([5 * TRIP_MS] * 8)
+    assert all(gap >= 11 * TRIP_MS for gap in found["delivery_gap_ns"])
+
+
+def test_moves_at_a_time_share_the_cores_and_are_done_sooner() -> None:
+    busy = replace(WORKLESS, hand=MoveStep(4, 40.0))
+    alone, together = (by_metric(virtual.run(asked("epulsar", executors), busy)) for executors in (1, 16))
+    assert alone["migration_ns"] == pytest.approx([8 * TRIP_MS + 40.0] * 8)
+    # Eight at once on two cores: the last two wait for three others each.
+    assert sorted(together["migration_ns"])[::2] == pytest.approx([8 * TRIP_MS + 40.0 * n for n in (1, 2, 3, 4)])
+    assert max(together["migration_with_wait_ns"]) < max(alone["migration_with_wait_ns"])
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    system=st.sampled_from(["pulsar", "epulsar"]),
+    executors=st.integers(1, 16),
+    wan_ms=st.integers(0, 50),
+    seed=st.integers(0, 99),
+)
+def test_a_topic_has_one_owner_at_a_time_and_nothing_is_lost(
+    system: str, executors: int, wan_ms: int, seed: int
+) -> None:
+    request = asked(system, executors, wan_ms, seed=seed)
+    journal = virtual.run(request)
+    spells = defaultdict(list)
+    for spell in journal.spells:
+        spells[spell.topic].append(spell)
+    for mine in spells.values():
+        assert mine[0].start_ns == 0 and mine[-1].end_ns == request.duration_ns
+        assert all(one.end_ns == other.start_ns for one, other in pairwise(mine))
+    found = by_metric(journal)
+    assert len(found["migration_ns"]) == 8 and len(spells) == 8
+    if system == "epulsar":  # which says where to
+        assert all(mine[0].broker != mine[-1].broker for mine in spells.values())
+    topics, rate_rps = request.load.topics, request.load.topics[0].rate_rps
+    assert len(journal.latency_ns) == pytest.approx(len(topics) * rate_rps * request.duration_ns / 1e9, abs=len(topics))
+    assert (
+        np.all(journal.latency_ns >= 0) and journal.latency_ns.max() <= max(found["delivery_gap_ns"]) * MILLISECOND_NS
+    )
+    assert virtual.run(request).samples == journal.samples
+
+
+def test_the_fitted_model_has_the_orders_that_were_seen_live() -> None:
+    """Docs/pulsar.md: one at a time ePulsar's clients are away for less than half as long; together longer."""
+    plain, one, many = (
+        by_metric(virtual.run(asked(system, executors, wan_ms=40, topics=64)))
+        for system, executors in (("pulsar", 1), ("epulsar", 1), ("epulsar", 16))
+    )
+    assert median(one["client_downtime_ns"]) < 0.5 * median(plain["client_downtime_ns"])
+    assert median(many["client_downtime_ns"]) > median(one["client_downtime_ns"])
+    assert median(many["migration_with_wait_ns"]) < 0.3 * median(one["migration_with_wait_ns"])
+
+
+def test_a_fit_finds_the_costs_behind_what_it_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model itself in the place of a real Pulsar, whose costs are half of those that the fit begins with."""
+    hidden = replace(
+        FITTED, **{name: MoveStep(*(0.5 * a for a in getattr(FITTED, name))) for name in pulsar_model.PLAIN}
+    )
+    monkeypatch.setattr(pulsar_model, "EVALUATIONS", 60)
+    points = []
+    for wan in pulsar_model.FITTED_AT:
+        spec = fig7._on_pulsar("pulsar", 8, int(wan.removesuffix("ms")), 1)
+        points.append(pulsar_model.LivePoint("pulsar", 1, wan, [spec], []))
+    seen = {point.delay: pulsar_model.modelled(point.requests, hidden) for point in points}
+    monkeypatch.setattr(pulsar_model.LivePoint, "medians", property(lambda point: seen[point.delay]))
+    found = pulsar_model.fitted(points)
+    lines = pulsar_model.compared(points, found)
+    assert len(lines) == 1 + 2 * len(pulsar_model.MEASURES) and not any(line.endswith("off") for line in lines)
+    assert any(line.endswith("off") for line in pulsar_model.compared(points, FITTED))
+
+
+def test_live_runs_are_found_and_those_of_the_model_are_not(tmp_path: Path) -> None:
+    spec = msgspec.structs.replace(fig7._on_pulsar("epulsar", 4, 10, 16), seed=1)
+    execute(spec, "0" * 16, tmp_path / "runs" / ("0" * 16))
+    with pytest.raises(SystemExit, match="no live runs on Pulsar"):
+        pulsar_model.live_runs(tmp_path)
+
+
+def test_the_figure_is_drawn_of_the_model_and_judges_nothing(tmp_path: Path) -> None:
+    done = ratebed("figures", "epulsar-fig7", "--broker", "pulsar", "--scale", "tiny", "--out", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "reproduced" not in done.stdout + done.stderr
+    [drawing] = (tmp_path / "figures").glob("epulsar-fig7*.png")
+    assert drawing.stat().st_size > 10_000
