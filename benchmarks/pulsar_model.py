@@ -22,7 +22,7 @@ from harness.campaign import finished_runs
 from harness.experiment import RunSpec
 from harness.run import asked_of, resolve
 from studies.placement_on_pulsar.asked import NAME, PulsarRequest
-from studies.placement_on_pulsar.model import FITTED, PulsarCosts, MoveStep
+from studies.placement_on_pulsar.model import FITTED, MoveStep, PulsarCosts
 from studies.placement_on_pulsar.virtual import run
 
 MEASURES = ("client_downtime_ns", "delivery_gap_ns", "migration_ns")

@@ -30,7 +30,6 @@ VIRTUAL = "virtual"
 GAP = "delivery_gap_ns"  # on Pulsar alone
 BROKER = Option("broker", "whose brokers: ours, or Apache Pulsar's (pulsar; in virtual time a model of it)", "ours")
 MOVED_ON_PULSAR = 64  # ours: of one producer and one consumer each, on a small machine
-ON_PULSAR_WANS_MS = (0, 10, WAN_MS)  # ours
 POINT = ("system", "repetition", "topics", "executors", "wan_ms")
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
@@ -74,12 +73,12 @@ def _point(scale: Scale, system: str, topics: int, wan_ms: int, executors: int) 
 
 
 def _points_on_pulsar(scale: Scale) -> list[RunSpec]:
-    """Over the WAN's delay, both systems; at the longest, ePulsar with fewer executors as well."""
-    wans = scale.pick(tiny=(0, 10), small=(0, WAN_MS), quick=ON_PULSAR_WANS_MS)
+    """Over the WAN's delay, both systems; ePulsar with one executor, too, at least at the longest."""
+    wans = scale.pick(tiny=(0, 10), small=(0, WAN_MS), quick=(0, 10, WAN_MS), paper=(0, 10, 20, WAN_MS))
+    alone = scale.pick(quick=wans[-1:], paper=wans)
     topics = scale.pick(tiny=4, small=16, quick=MOVED_ON_PULSAR)
-    fewer = scale.pick(tiny=(1,), quick=(1,), paper=(1, 4))
     grid = [(system, wan, EXECUTORS) for wan in wans for system in SYSTEMS]
-    grid += [("epulsar", max(wans), executors) for executors in fewer]
+    grid += [("epulsar", wan, 1) for wan in alone]
     return [_on_pulsar(system, topics, wan, executors) for system, wan, executors in grid]
 
 

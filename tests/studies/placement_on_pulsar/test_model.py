@@ -18,7 +18,7 @@ from harness.run import asked_of, execute, resolve
 from paper_figs.epulsar import fig7
 from studies.placement_on_pulsar import virtual
 from studies.placement_on_pulsar.asked import PulsarJournal, PulsarRequest
-from studies.placement_on_pulsar.model import FITTED, PulsarCosts, MoveStep
+from studies.placement_on_pulsar.model import FITTED, MoveStep, PulsarCosts
 from tests.command import ratebed
 
 TRIP_MS = 20.0  # to the store and back, at 10 ms one way
