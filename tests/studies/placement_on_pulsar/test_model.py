@@ -140,5 +140,5 @@ def test_the_figure_is_drawn_of_the_model_and_judges_nothing(tmp_path: Path) -> 
     done = ratebed("figures", "epulsar-fig7", "--broker", "pulsar", "--scale", "tiny", "--out", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert "reproduced" not in done.stdout + done.stderr
-    [drawing] = (tmp_path / "figures").glob("epulsar-fig7*.png")
+    [drawing] = (tmp_path / "figures").glob("epulsar-fig7@virtual+pulsar*.png")
     assert drawing.stat().st_size > 10_000
