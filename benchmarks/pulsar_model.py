@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from scipy.optimize import minimize
 
 from collectors.integrity import read_manifest
-from core.records import Float64
+from core.records import Float64, Json
 from core.units import MILLISECOND_NS
 from harness.campaign import finished_runs
 from harness.experiment import RunSpec
@@ -75,7 +75,8 @@ class LivePoint(msgspec.Struct):
     @property
     def requests(self) -> list[PulsarRequest]:
         """The same, of the model."""
-        return [asked_of(resolve(msgspec.structs.replace(spec, testbed="virtual")))[1] for spec in self.specs]
+        found = [asked_of(resolve(msgspec.structs.replace(spec, testbed="virtual")))[1] for spec in self.specs]
+        return [asked for asked in found if isinstance(asked, PulsarRequest)]
 
 
 def live_runs(out: Path) -> list[LivePoint]:
@@ -123,7 +124,7 @@ def _fitted(
     costs: PulsarCosts, names: Sequence[str], points: Sequence[tuple[Medians, list[PulsarRequest]]]
 ) -> PulsarCosts:
     def of(amounts: Float64) -> PulsarCosts:
-        steps = {
+        steps: Json = {
             name: MoveStep(*pair) for name, pair in zip(names, np.abs(amounts).reshape(-1, 2).tolist(), strict=True)
         }
         return replace(costs, **steps)
@@ -137,8 +138,7 @@ def _fitted(
 
     begin = np.array([amount for name in names for amount in getattr(costs, name)])
     found = minimize(off, begin, method="Nelder-Mead", options={"maxfev": EVALUATIONS, "xatol": 0.05, "fatol": 1e-4})
-    rounded = of(found.x)
-    return replace(rounded, **{n: MoveStep(*(round(a, 1) for a in getattr(rounded, n))) for n in names})
+    return of(found.x.round(1))
 
 
 def compared(points: Sequence[LivePoint], costs: PulsarCosts) -> list[str]:

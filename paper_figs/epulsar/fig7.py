@@ -159,12 +159,12 @@ def _draw_downtime(axes: Axes, migrations: Frame) -> None:
     key_above(axes, [*medians, worst_key], columns=3)
 
 
-def _lines(rows: Frame) -> tuple[Frame, dict[int, Style]]:
-    """With the line of each row: ePulsar's by executors, and 0, Pulsar's; set side by side, as some are equal."""
+def _lines(rows: Frame) -> tuple[Frame, dict[str, Style]]:
+    """With the line of each row: ePulsar's by executors, and Pulsar's."""
     threads = sorted(set(rows[rows.system == "epulsar"].executors))
-    looks = {one: series(f"ePulsar, {one} executor{'s' if one > 1 else ''}", n) for n, one in enumerate(threads)}
-    looks[0] = style_of("pulsar")._replace(label="Pulsar, sequential", is_open=True)
-    return rows.assign(line=rows.executors.where(rows.system == "epulsar", 0)), looks
+    looks = {str(one): series(f"ePulsar, {one} executor{'s' if one > 1 else ''}", n) for n, one in enumerate(threads)}
+    looks["pulsar"] = style_of("pulsar")._replace(label="Pulsar, sequential", is_open=True)
+    return rows.assign(line=rows.executors.astype(str).where(rows.system == "epulsar", "pulsar")), looks
 
 
 def measure_e8(tables: Tables) -> Evidence:
