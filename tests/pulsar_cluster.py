@@ -22,7 +22,7 @@ def placed_topology() -> "Topology":
     """Sites 10 ms (one way) from each other; clients are added to it."""
     from testbed.topologies.topology import load_topology
 
-    return load_topology("city-mec", {"sites": SITES, "site_rtt": "20ms", "cloud_delay": "5ms"})
+    return load_topology("city-mec", {"sites": SITES, "site_rtt": "20ms", "cloud_delay": "5ms", "managers": 2})
 
 
 @contextmanager

@@ -9,13 +9,14 @@ from collectors.metrics import Metric
 from core.clients import ClientLoad, Joined, Role
 from core.errors import SpecError
 from core.limits import RoundCount
-from core.records import Int64, Sample
+from core.records import Int64, Json, Sample
 from core.units import duration_ns
 from studies.api import check_least
 from studies.placement.asked import Spell
 from systems.api import System
 from systems.parts.options import span_ns
 from systems.placement.options import Options
+from testbed.faults import Fault, read_faults
 from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import RunEvidence
@@ -35,8 +36,10 @@ class Config:
     access: str = "8ms"  # ours: client to its site, one way, as in study placement
     warm_up_rounds: RoundCount = 30  # ours: seconds that Serf's agents have before time 0
     warm_up_moves: RoundCount = 2  # ours: of each topic before time 0: a cold broker's first moves take seconds
+    faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
 
     def __post_init__(self) -> None:
+        read_faults(self.faults)
         for name, least in (("duration", "1ns"), ("access", "0")):
             span_ns(f"study {NAME}", name, getattr(self, name), least)
         check_least(NAME, self, warm_up_rounds=0, warm_up_moves=0)
@@ -69,6 +72,11 @@ class PulsarRequest:
     def duration_ns(self) -> int:
         """Length of the run."""
         return duration_ns(self.rule.duration)
+
+    @cached_property
+    def faults(self) -> tuple[Fault, ...]:
+        """What goes wrong."""
+        return read_faults(self.rule.faults)
 
     @cached_property
     def topology(self) -> Topology:
@@ -116,3 +124,4 @@ class PulsarJournal:
     spells: Sequence[Spell]
     latency_ns: Int64
     evidence: RunEvidence
+    faults: Sequence[tuple[int, Fault]] = ()

@@ -25,6 +25,7 @@ from studies.placement_on_pulsar.planes import PulsarScript
 from studies.placement_on_pulsar.systems import deployed
 from systems.placement.cast import cast_of
 from testbed.api import Testbed
+from testbed.faults import Crash, Fault, Heal, LinkFault, Partition, Restart
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
@@ -34,6 +35,7 @@ from testbed.servers.pulsar.client_host import SUBSCRIPTION
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.servers.pulsar.transfers import Bundled, TopicTraffic, transfer_all
 from testbed.servers.serf import SerfCluster
+from testbed.servers.server import ServerProcess
 
 LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
 SCALE_NS = 10 * MILLISECOND_NS  # ours: moves take tens of milliseconds
@@ -44,6 +46,20 @@ REST_S = 120.0  # for what was sent to be acknowledged and delivered
 def check(testbed: Testbed, asked: PulsarRequest) -> None:
     """SpecError for what real processes cannot do, or where this machine has no Pulsar."""
     check_servers(deployed(asked.system), testbed.name, commands=True)
+    cast = cast_of(asked.topology.node_names())
+    for fault in asked.faults:
+        match fault:
+            case Crash(node=node) if node in (*cast.managers, *cast.brokers):
+                continue
+            case Restart(node=node) if node in cast.managers:
+                continue
+            case Crash() | Restart():
+                raise SpecError(f"{fault}: not beside Pulsar", "crash a manager or a broker, or restart a manager")
+            case Partition() | Heal() | LinkFault() if not testbed.has_links:
+                raise SpecError(f"{fault}: there are no links to change", "use --testbed mininet")
+            case Partition() | Heal() | LinkFault():
+                continue
+        raise SpecError(f"{fault}: not beside Pulsar", "crash a manager or a broker, or change a link")
     if not profile_of(asked.config):
         raise SpecError(f"probe = {asked.config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
 
@@ -64,7 +80,7 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
         joined_s = time.monotonic()
         fleet = NodeFleet(site, deployed(asked.system), asked.config, asked.seed)
         stack.callback(fleet.stop)
-        fleet.start()
+        fleet.start([fault for fault in asked.faults if isinstance(fault, Restart)])
         script = _script(asked, cluster, serf, cast.stores[0])
         fleet.script = site.folder / "clients" / "script.json"
         _write(fleet, script)
@@ -75,9 +91,10 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
         fleet.connect()
         time.sleep(max(0.0, joined_s + asked.rule.warm_up_rounds - time.monotonic()))
         with observer.watch:
-            play = _play(site, asked, fleet, [(crew.role, traffic) for crew, traffic in crews])
+            trouble = _Trouble(cluster, fleet)
+            play = _play(site, asked, fleet, trouble, [(crew.role, traffic) for crew, traffic in crews])
             fleet.statuses("finish")
-            observer.findings.lost_agents = _lost(cluster, serf)
+            observer.findings.lost_agents = _lost(cluster, serf, trouble.killed)
             until_ns = asked.duration_ns
             moves = [move for move in moves_of(site, script) if move.asked_at_ns < play.epoch_ns + until_ns]
             told = told_of(play.epoch_ns, crews, topics, moves, until_ns)
@@ -86,8 +103,10 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             observer.findings.played(play.epoch_ns, play.epoch_ns + until_ns)
             observer.findings.late(told.lateness_ns)
             observer.findings.account, observer.findings.notes = told.account, told.notes
+            observer.findings.disturbed(play.epoch_ns, trouble.faults)
+            observer.findings.broker_killed = bool(trouble.killed)
         ordered = sorted([*samples, *told.samples], key=lambda row: row[:3])
-        return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence())
+        return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence(), trouble.faults)
 
 
 def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, store: str) -> PulsarScript:
@@ -144,9 +163,37 @@ def _warm_up(cluster: PulsarCluster, topics: Sequence[Topic], count: int) -> Non
                 raise MachineError(f"{moved.topic} did not go to {moved.target}: {moved.problem}", "see brokers' logs")
 
 
-def _play(site: Site, asked: PulsarRequest, fleet: NodeFleet, crews: Sequence[tuple[Role, TopicTraffic]]) -> Play:
+class _Trouble:
+    """What goes wrong, when it is due; ``faults``: what has, ``killed``: brokers of Pulsar's."""
+
+    def __init__(self, cluster: PulsarCluster, fleet: NodeFleet):
+        self._cluster, self._fleet = cluster, fleet
+        self.faults: list[tuple[int, Fault]] = []
+        self.killed: list[ServerProcess] = []
+
+    def happen(self, play: Play, fault: Fault) -> None:
+        """A broker goes with its node."""
+        match fault:
+            case Crash(node=node):
+                self.faults.append((play.now_ns(), fault))
+                if self._cluster.has(node):
+                    self.killed.append(self._cluster.kill_broker(node))
+                self._fleet.crash(node)
+                return
+            case Restart():
+                self._fleet.restart(fault)
+            case _:
+                self._cluster.site.apply(fault)
+        self.faults.append((play.now_ns(), fault))
+
+
+def _play(
+    site: Site, asked: PulsarRequest, fleet: NodeFleet, trouble: _Trouble, crews: Sequence[tuple[Role, TopicTraffic]]
+) -> Play:
     """From time 0 until what was sent has come."""
     play = Play(fleet.check)
+    for fault in asked.faults:
+        play.plan(fault.at_ns, partial(trouble.happen, play, fault))
     senders = [traffic for role, traffic in crews if role is Role.PRODUCER]
     load = asked.load.topics[0]  # all are alike
     site.epoch_ns = play.begin(LEAD_NS)
@@ -166,8 +213,8 @@ def _samples(fleet: NodeFleet, name: str) -> list[Sample]:
     return [(at_ns, name, metric, value) for at_ns, metric, value in fleet.records(name).samples]
 
 
-def _lost(cluster: PulsarCluster, serf: SerfCluster) -> tuple[str, ...]:
-    """The processes of servers that have ended; nobody here has told them to."""
-    processes = [process for _, process in cluster.processes]
+def _lost(cluster: PulsarCluster, serf: SerfCluster, killed: Sequence[ServerProcess]) -> tuple[str, ...]:
+    """The processes of servers that have ended, but for brokers that were killed; nobody here has told them to."""
+    processes = [process for _, process in cluster.processes if process not in killed]
     processes += [server.process for server in serf.servers.values()]
     return tuple(sorted(process.name for process in processes if not process.alive))

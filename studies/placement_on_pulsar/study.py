@@ -11,10 +11,11 @@ from studies.placement.asked import Spell
 from studies.placement.tables import client_rows
 from studies.placement_on_pulsar.asked import METRICS_HERE, NAME, Config, PulsarJournal, PulsarRequest
 from studies.spec import RunSpec
-from studies.tables import columns, histogram_of, sample_rows
+from studies.tables import columns, fault_rows, histogram_of, sample_rows
 from systems.api import System
 from systems.placement.options import Options
 from systems.placement.pulsar import Config as PulsarConfig
+from testbed.faults import check_faults
 from workloads.api import Offer
 
 MODEL_S = 0.5  # a run of the model
@@ -33,6 +34,7 @@ def asked(point: Point, config: Config) -> PulsarRequest:
     if len(request.places) < load.site_count:
         what = f"clients at {load.site_count} sites, but topology {point.topology.name} has {len(request.places)}"
         raise SpecError(what, "give both the same number")
+    check_faults(request.faults, request.topology)
     assert point.system.nodes is not None and request.crews
     point.system.nodes(request.topology.node_names(), point.system_config, 0)  # a role that is missing: now
     return request
@@ -46,6 +48,7 @@ def journal(point: Point, asked: PulsarRequest, shown: PulsarJournal) -> Journal
         "latency_histogram": histogram_of("end_to_end_latency", shown.latency_ns),
         "ownership": columns(Spell._fields, shown.spells),
         "clients": client_rows(asked.load.happenings(asked.duration_ns)),
+        "faults": fault_rows(shown.faults),
     }
     return Journal(tables, evidence=shown.evidence)
 

@@ -1,5 +1,6 @@
 """A control plane that places the topics of a modelled Pulsar (``model``), in virtual time."""
 
+from core.errors import SpecError
 from studies.placement.virtual import REPORT_NS, booted
 from studies.placement_on_pulsar.asked import PulsarJournal, PulsarRequest
 from studies.placement_on_pulsar.model import FITTED, ModelledPulsar, PulsarCosts
@@ -8,14 +9,19 @@ from systems.api import Report
 from systems.placement.cast import cast_of
 from systems.placement.messages import AtSite
 from testbed.api import Testbed
+from testbed.faults import Crash, Restart
 from testbed.trust.evidence import NOTHING
 from testbed.virtual.network import Network
 from testbed.virtual.scheduler import EventLoop
 
 
 def check(testbed: Testbed, asked: PulsarRequest) -> None:
-    """SpecError for a system that was not made to drive Pulsar."""
+    """SpecError for a system that was not made to drive Pulsar, and for what goes wrong with the modelled Pulsar."""
     deployed(asked.system)
+    managers = cast_of(asked.topology.node_names()).managers
+    for fault in asked.faults:
+        if not (isinstance(fault, Crash | Restart) and fault.node in managers):
+            raise SpecError(f"{fault}: of the modelled Pulsar only managers crash", "use --testbed mininet")
 
 
 def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
@@ -27,7 +33,8 @@ def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
     plane.begin(loop)
     for crew in asked.crews:
         loop.inject(crew.node, 0, Report(AtSite(crew.proxy)))
+    loop.fail(asked.faults)
     loop.report_every(REPORT_NS)
     journal = loop.run(asked.duration_ns)
     until_ns = asked.duration_ns
-    return PulsarJournal(journal.samples, plane.spells(until_ns), plane.latency_ns(until_ns), NOTHING)
+    return PulsarJournal(journal.samples, plane.spells(until_ns), plane.latency_ns(until_ns), NOTHING, journal.faults)

@@ -175,9 +175,14 @@ class PulsarCluster(ServerGroup):
             if _is_expected(part):
                 part.process.wait_for(partial(self._finds_owners, self.id_of(node)), until_s - time.monotonic())
 
-    def kill_broker(self, node: str) -> None:
+    def has(self, node: str) -> bool:
+        """Whether a broker is beside it."""
+        return node in self._brokers
+
+    def kill_broker(self, node: str) -> ServerProcess:
         """A crash of the broker beside a node, and of nothing else; ``start`` brings it back."""
         self._brokers[node].process.kill()
+        return self._brokers[node].process
 
     def stop(self) -> None:
         """See ``ServerGroup``: brokers, then bookies, then ZooKeeper; each waits for those before."""

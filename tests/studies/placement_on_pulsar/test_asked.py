@@ -27,6 +27,11 @@ CHURN: Json = {
 }
 
 
+def faults(testbed: str, node: str) -> Json:
+    crash = {"kind": "crash", "at": "1s", "node": node}
+    return {"testbed": testbed, "study_options": {"faults": (crash,)}}
+
+
 def request(**load: Any) -> PulsarRequest:
     system = load_system("epulsar")
     topology = load_topology("city-mec", {"sites": 2})
@@ -67,6 +72,8 @@ def test_clients_that_one_process_cannot_stand_for_are_refused(load: Json, probl
     [
         ({"testbed": "virtual", "system": "gossip-placer", "system_options": {}}, "was not made to drive Pulsar"),
         ({"system_options": {"bundles": 8}}, "a topic lies alone in its bundle; give bundles = 0"),
+        (faults("virtual", "broker1"), "of the modelled Pulsar only managers crash; use --testbed mininet"),
+        (faults("local", "nobody"), "nobody"),
         (CHURN, "on Pulsar clients come at 0 and stay"),
         ({"study_options": {"warm_up_moves": -1}}, "warm_up_moves"),
     ],
@@ -74,6 +81,16 @@ def test_clients_that_one_process_cannot_stand_for_are_refused(load: Json, probl
 def test_what_cannot_be_is_said_before_anything_starts(changes: Json, problem: str) -> None:
     with pytest.raises(SpecError, match=problem):
         check_all([spec(**changes)])
+
+
+@needs("pulsar", "serf")
+def test_beside_pulsar_the_store_and_agents_do_not_crash() -> None:
+    for node in ("store", "proxy1"):
+        with pytest.raises(SpecError, match="not beside Pulsar; crash a manager or a broker"):
+            check_all([spec(**faults("local", node))])
+    cut = {"kind": "partition", "at": "1s", "side": ["store"]}
+    with pytest.raises(SpecError, match="there are no links to change; use --testbed mininet"):
+        check_all([spec(study_options={"faults": (cut,)})])
 
 
 @needs("pulsar", "serf")

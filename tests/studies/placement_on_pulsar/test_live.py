@@ -41,3 +41,32 @@ def test_topics_go_where_their_clients_are_and_nothing_is_lost(pulsar_cluster: P
     assert found["offered_count"] > 0.9 * len(bounds) * 20 * asked.duration_ns / SECOND_NS
     assert sum(metric == "client_downtime_ns" for _, _, metric, _ in journal.samples) == 2 * moves
     assert sum(metric == "migration_ns" for _, _, metric, _ in journal.samples) == moves
+
+
+def test_when_its_load_manager_is_killed_another_moves_topics_and_nothing_is_lost(
+    pulsar_cluster: PulsarCluster,
+) -> None:
+    # The second candidate is away at first, so that the first one leads, until it is killed.
+    killed_s, period_s = 11, 4
+    faults = (
+        {"kind": "crash", "at": "200ms", "node": "manager2"},
+        {"kind": "restart", "at": "6s", "node": "manager2"},
+        {"kind": "crash", "at": f"{killed_s}s", "node": "manager1"},
+    )
+    load = StaticTopics(StaticTopicsConfig(4, rate_rps=20, bound="10s", sites=SITES, placement="home", home=1), 1)
+    system = load_system("epulsar")
+    rule = Config(duration="26s", access="0ms", warm_up_rounds=8, warm_up_moves=0, faults=faults)
+    config = system.config(**QUICK, periodic=f"{period_s}s", executors=4)
+    asked = PulsarRequest(system, config, placed_topology(), load, 1, rule)
+    check(load_testbed("mininet"), asked)
+    journal = run_on(pulsar_cluster, asked, Observer(pulsar_cluster.site, SCALE_NS))
+    elected = [(at_ns / SECOND_NS, name) for at_ns, name, metric, _ in journal.samples if metric == "elected_count"]
+    (before_s, before), (after_s, after) = elected[-2:]
+    assert (before, after) == ("manager1", "manager2") and before_s < killed_s < after_s
+    landed_s = [at_ns / SECOND_NS for at_ns, _, metric, value in journal.samples if metric == "landed_count" and value]
+    assert [at_s for at_s in landed_s if at_s < killed_s] and [at_s for at_s in landed_s if at_s > after_s]
+    assert not [at_s for at_s in landed_s if killed_s + 1 < at_s < after_s], "nobody asks for moves"
+    lost = sum(
+        value for _, _, metric, value in journal.samples if metric in ("undelivered_count", "out_of_order_count")
+    )
+    assert lost == 0 and len(journal.faults) == len(faults)

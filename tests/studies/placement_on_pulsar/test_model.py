@@ -100,6 +100,24 @@ def test_a_topic_has_one_owner_at_a_time_and_nothing_is_lost(
     assert virtual.run(request).samples == journal.samples
 
 
+def test_without_its_load_manager_topics_stay_until_another_is_elected() -> None:
+    crash = {"kind": "crash", "at": "20050ms", "node": "manager1"}  # 50 ms after it has begun to move topics
+    spec = fig7._on_pulsar("epulsar", 8, 10, 1)
+    spec = msgspec.structs.replace(
+        spec,
+        system_options={**spec.system_options, "periodic": "20s", "session": "6s"},
+        topology_options={**spec.topology_options, "managers": 2},
+        study_options={**spec.study_options, "duration": "60s", "faults": (crash,)},
+    )
+    journal = virtual.run(asked_of(resolve(spec))[1], WORKLESS)
+    elected = [at_ns / 1e9 for at_ns, _, metric, _ in journal.samples if metric == "elected_count"]
+    assert len(elected) == 2 and elected[0] < 1.0 and 24.0 < elected[1] < 32.0  # sessions are looked at every 3 s
+    moved = [at_ns / 1e9 for at_ns, _, metric, _ in journal.samples if metric == "landed_count"]
+    # What was asked for lands; all other topics stay until the next one's turn.
+    assert [at_s < 21.0 for at_s in moved] == [True] + [False] * 8 and moved[1] > elected[1] + 19.0
+    assert [type(fault).__name__ for _, fault in journal.faults] == ["Crash"]
+
+
 def test_the_fitted_model_has_the_orders_that_were_seen_live() -> None:
     """Docs/pulsar.md: one at a time ePulsar's clients are away for less than half as long; together longer."""
     plain, one, many = (
