@@ -169,7 +169,8 @@ class PulsarBrokerPlane(Plane):
         """Begin to carry a command out; SystemFault for another one than ``Unload``."""
         if not isinstance(command, Unload):
             raise SystemFault(f"{self._name} commanded {command}", "see studies.placement_on_pulsar.nodes")
-        self._pool.submit(self._unload, command)
+        if not self._over.is_set():  # a move that is asked for after the run is nobody's any more
+            self._pool.submit(self._unload, command)
 
     def go(self, clock: Clock) -> None:
         """Time 0 is agreed: what the broker has loaded is of interest from now on."""

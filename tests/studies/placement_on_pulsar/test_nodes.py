@@ -4,6 +4,7 @@ Pulsar is what answers commands to unload here: it takes 100 ms, and its entries
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement_on_pulsar.nodes import Served, ServedTopic, Unload, Unloaded
+from studies.placement_on_pulsar.planes import PulsarBrokerPlane, PulsarScript
 from studies.placement_on_pulsar.systems import ALL_PAIRS, EPULSAR, PULSAR, deployed
 from systems.api import Delivery, Effect, Event, Report, Send, System
 from systems.limiting.leases import SYSTEM as LEASES
@@ -21,7 +23,9 @@ from systems.placement.epulsar import EPulsar
 from systems.placement.messages import AtSite, Create, Delete, Here, WhereAmI
 from systems.placement.monitoring import OWNERS, Rates
 from systems.placement.pulsar import Pulsar
+from testbed.hosts.loop import Loop
 from testbed.nodes.member import Group
+from testbed.nodes.planes import ServerAt
 from testbed.nodes.rehearsal import Stage
 
 NAMES = ["manager1", "manager2", "broker1", "broker2", "store", "broker1-agent", "broker2-agent", "proxy1", "clients1"]
@@ -155,3 +159,13 @@ def test_an_answer_that_nobody_waits_for_is_no_message() -> None:
 def test_options_are_those_of_the_system() -> None:
     config = replace(epulsar.Config(), hysteresis_s=0.5)
     assert vars(EPULSAR.config(**vars(config))) == vars(config)
+
+
+def test_a_move_that_is_asked_for_after_the_run_is_nobodys(tmp_path: Path) -> None:
+    """The load manager's question may come to a node that has been told to finish."""
+    brokers = {"broker1": "127.0.0.1:1", "broker2": "127.0.0.1:2"}
+    script = PulsarScript("run", ("topic",), brokers, "store", ServerAt("127.0.0.1", 3), 1, {}, {}, 1)
+    plane = PulsarBrokerPlane(Loop(), "broker1", script, lambda measurement: None, tmp_path / "events")
+    plane.finish()
+    plane.actuate(Unload("topic", "broker2"))
+    assert (tmp_path / "events").read_text() == ""
