@@ -45,16 +45,23 @@ def test_claims_of_other_figures_stay_when_some_are_added(tmp_path: Path) -> Non
 
 
 def test_only_what_was_judged_here_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    keys = {"srtm-fig4": "", "srtm-fig5": "ask for it"}
-    found = {key: {"key": key, "skipped": skipped} for key, skipped in keys.items()}
+    made = [("srtm-fig4", "", ""), ("srtm-fig5", "", "ask for it"), ("srtm-fig6", "@mininet", "")]
+    found = {key + at: {"key": key, "setting": at, "skipped": skipped} for key, at, skipped in made}
     monkeypatch.setattr("ratebed.pipeline.sections", lambda out: found)
     both = replace(result("R5").claim, figures=("srtm-fig4", "srtm-fig5"))
     elsewhere = replace(result("R6").claim, figures=("srtm-fig5",))
     nowhere = replace(result("R7").claim, figures=())
-    others = [replace(result(), claim=claim) for claim in (both, elsewhere, nowhere)]
+    emulated = replace(result("R9").claim, figures=("srtm-fig6",), testbed="mininet")
+    modelled = replace(result("R9").claim, figures=("srtm-fig6",))
+    own = replace(result("W1").claim, testbed="mininet")  # the testbed of its figure's own runs
+    others = [replace(result(), claim=claim) for claim in (both, elsewhere, nowhere, emulated, modelled, own)]
     not_run = replace(result("R8"), judgement=Judgement.NOT_RUN)
     here = _judged_here([result("R4"), *others, not_run], tmp_path)
-    assert [each.claim.id for each in here] == ["R4"]
+    assert [(each.claim.id, each.claim.testbed) for each in here] == [
+        ("R4", "virtual"),
+        ("R9", "mininet"),
+        ("W1", "mininet"),
+    ]
 
 
 def test_what_differs_is_named_claim_by_claim(tmp_path: Path) -> None:
