@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -37,6 +37,7 @@ LOOPBACK = "127.0.0.1"
 LOOK_S = 5.0  # for a cluster's master to answer
 
 THIS_MACHINE = "local[*]"
+Starter = Callable[[], "SparkSession"]  # starts a session where somebody wants it
 
 # Wherever it runs.  On a cluster all else is Spark's, SPARK_CONF_DIR's and the user's.
 _EVERYWHERE = {

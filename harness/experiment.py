@@ -91,6 +91,11 @@ class Reading(Option):
 
 
 @dataclass(frozen=True)
+class Ground(Option):
+    """On what a figure is made beside its testbed: results on another one have a name, and verdicts, of their own."""
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A figure's grid.
 

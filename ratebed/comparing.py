@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from analysis.fidelity import VIRTUAL, Pair, pairs_of
+from analysis.spark import Starter
 from analysis.verdicts import Result, t_interval
 from collectors.store.keeping import Store
 from core.records import Json, Row
@@ -39,18 +40,17 @@ def standings_of(pairs: Sequence[Pair]) -> dict[str, Standing]:
     return {pair.live_run_id: Standing(pair.validity, tuple(pair.validity_reasons)) for pair in pairs}
 
 
-def compared(out: Path, pairs: Sequence[Pair], spark_master: str = "") -> dict[str, list[Row]]:
+def compared(out: Path, pairs: Sequence[Pair], on: Starter) -> dict[str, list[Row]]:
     """``latencies`` and ``decisions``: one row a point of the grid, over its repetitions, each with its validity.
 
-    By Spark.
+    ``on``: starts Spark.
     """
     from analysis import fidelity
-    from analysis.spark import session
     from analysis.tables import collect, load
 
     ids = {name for pair in pairs for name in (pair.virtual_run_id, pair.live_run_id)}
     with Store.of(out).in_use() as store:
-        spark = session(spark_master or "local[*]")
+        spark = on()
         try:
             data = load(spark, [out / "runs" / run_id for run_id in sorted(ids)], store)
             frame = fidelity.pair_frame(spark, pairs)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.difference import ERROR, Comparison, holm
+from analysis.spark import Starter
 from analysis.verdicts import Judgement
 from collectors.store.keeping import Store
 from core.records import Json, Row
@@ -109,9 +110,9 @@ class FoundDifferences:
 
 
 def differences(
-    one: Side, other: Side, renamed: Mapping[str, str], spark_master: str = "", keep_invalid: bool = False
+    one: Side, other: Side, renamed: Mapping[str, str], on: Starter, keep_invalid: bool = False
 ) -> FoundDifferences:
-    """Compare two folders of results; by Spark where pairs differ."""
+    """Compare two folders of results; where pairs differ, by Spark, which ``on`` starts."""
     pairing = paired(one, other, renamed)
     standings = {
         run_id: standing_of(side.manifests[run_id])
@@ -121,7 +122,7 @@ def differences(
     kept = [p for p in pairing.pairs if keep_invalid or INVALID not in {standings[i].validity for i in p[:2]}]
     tables = {pair: _differing_tables(one, other, pair) for pair in kept}
     differing = [pair for pair in kept if tables[pair]]
-    tested, without = _tested(one, other, kept, differing, spark_master)
+    tested, without = _tested(one, other, kept, differing, on)
     figures, only = _figures(one, other)
     return FoundDifferences(
         one,
@@ -161,12 +162,12 @@ def _content(path: Path) -> "pa.Table":
 
 
 def _tested(
-    one: Side, other: Side, kept: Sequence[RunPair], differing: Sequence[RunPair], spark_master: str
+    one: Side, other: Side, kept: Sequence[RunPair], differing: Sequence[RunPair], on: Starter
 ) -> tuple[list[Tested], list[RunPair]]:
     """Every group with a pair that differs, tested; and the pairs whose tables differ, but no measure does."""
     if not differing:
         return [], []
-    values = _values(one, [p.one for p in kept], spark_master), _values(other, [p.other for p in kept], spark_master)
+    values = _values(one, [p.one for p in kept], on), _values(other, [p.other for p in kept], on)
     figures = _figures_of_runs(one)
     groups: defaultdict[ComparedGroup, list[tuple[float, float]]] = defaultdict(list)
     without = []
@@ -189,16 +190,15 @@ def _tested(
     return sorted(tested, key=lambda each: (each.p, each.group)), without
 
 
-def _values(side: Side, run_ids: Sequence[str], spark_master: str) -> dict[str, dict[str, float]]:
+def _values(side: Side, run_ids: Sequence[str], on: Starter) -> dict[str, dict[str, float]]:
     """Run id -> measure -> value."""
     from analysis.measures import measures
-    from analysis.spark import java_answers, session
+    from analysis.spark import java_answers
     from analysis.tables import collect, load
 
     folders = [side.folder(run_id) for run_id in sorted(set(run_ids))]
     with Store.of(side.out).in_use() as store, java_answers():
-        spark = session(spark_master or "local[*]")
-        frame = collect(measures(load(spark, folders, store)), ["run_id", "measure"])
+        frame = collect(measures(load(on(), folders, store)), ["run_id", "measure"])
     values: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for run_id, measure, value in zip(frame["run_id"], frame["measure"], frame["value"], strict=True):
         values[run_id][measure] = value

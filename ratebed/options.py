@@ -6,12 +6,13 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.spark import THIS_MACHINE, check_master
+from analysis.spark import THIS_MACHINE, Starter, check_master, session
 from core.errors import SpecError
 from core.records import Options
 from core.registry import hint
@@ -222,6 +223,13 @@ def spark_settings(texts: Sequence[str]) -> dict[str, str]:
         if settings.setdefault(key, value) != value:
             raise SpecError(f"--spark-conf {key}: {settings[key]} and {value}", "give one of them")
     return settings
+
+
+def spark_on(master: str, texts: Sequence[str] | None) -> Starter:
+    """Starts Spark there, with ``KEY=VALUE`` texts as settings, once it is called; SpecError at once for a bad text."""
+    settings = spark_settings(texts or ())
+
+    return partial(session, master or THIS_MACHINE, settings)
 
 
 def hadoop_place(url: str, spark_conf: Mapping[str, str]) -> "Place":

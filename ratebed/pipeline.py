@@ -33,7 +33,7 @@ from harness.verifying import verifying_ahead
 from ratebed.altered import altered, check_held
 from ratebed.options import SPARK, RunRequest, hadoop_place
 from ratebed.progress import RunProgress
-from ratebed.settings import VIRTUAL, FigureSetting, other_readings, setting_of
+from ratebed.settings import VIRTUAL, FigureSetting, other_ground, other_readings, setting_of
 from systems.loader import load_system
 from testbed import load_testbed
 from testbed.brokers.model import calibration_path
@@ -78,7 +78,8 @@ def make_plan(request: RunRequest) -> CampaignPlan:
             points, altering = altered(key, experiment.runs(request.scale, options, request.seed), request.settings)
             held |= altering.keys()
             readings = other_readings(experiment.options, options)
-            place = setting_of({spec.testbed for spec in points}, request.testbed, request.scale.name)
+            ground = other_ground(experiment.options, options)
+            place = setting_of({spec.testbed for spec in points}, request.testbed, request.scale.name, ground)
             settings[key] = replace(place, readings=readings, settings=altering)
             specs = [adapted(spec, request, len(settings[key].own) > 1) for spec in points]
             if request.extra_system and not experiment.open_to_systems:

@@ -1,6 +1,7 @@
 """``ratebed claims``: what of the papers was reproduced."""
 
 import json
+from collections import defaultdict
 from collections.abc import Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -85,13 +86,16 @@ def _compared(against: str, results: "list[Result]", out: Path) -> int:
 
 
 def _judged_here(results: "list[Result]", out: Path) -> "list[Result]":
-    """Of claims all of whose figures are there: others are judged where they are."""
+    """Of claims all of whose figures are there, each in its setting: others are judged where they are."""
     from analysis.verdicts import Judgement
     from ratebed.pipeline import sections
 
-    keys = {section["key"] for section in sections(out).values() if not section["skipped"]}
+    keys: dict[str, set[str]] = defaultdict(set)  # by setting; of a claim judged elsewhere, that is its testbed
+    for section in sections(out).values():
+        if not section["skipped"]:
+            keys[section["setting"].removeprefix("@")].add(section["key"])
     judged = (each for each in results if each.judgement is not Judgement.NOT_RUN and each.claim.figures)
-    return [each for each in judged if keys >= {*each.claim.figures}]
+    return [each for each in judged if any({*each.claim.figures} <= keys[at] for at in ("", each.claim.testbed))]
 
 
 def _asked_for(results: "list[Result]", out: Path, known: Set[str] = frozenset()) -> "list[Result]":

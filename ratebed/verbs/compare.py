@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 def compare(
     out: o.Out = Path("out"),
     spark_master: o.SparkMaster = "",
+    spark_conf: o.SparkConf = None,
     plot_invalid: o.PlotInvalid = False,
     as_json: o.AsJson = False,
 ) -> int:
@@ -27,6 +28,7 @@ def compare(
     from ratebed.judging import results_by_setting
     from ratebed.validity import told
 
+    on = o.spark_on(spark_master, spark_conf)
     pairs, left_out = found_pairs(out, plot_invalid)
     if not pairs and not left_out:
         raise SpecError(
@@ -35,7 +37,7 @@ def compare(
         )
     comparison: Json = {"pairs": [_pair(pair) for pair in pairs], "left_out": [_pair(pair) for pair in left_out]}
     comparison["invalid_count"] = len(left_out)
-    comparison |= compared(out, pairs, spark_master) if pairs else {"latencies": [], "decisions": []}
+    comparison |= compared(out, pairs, on) if pairs else {"latencies": [], "decisions": []}
     comparison["claims"] = flipped_claims(results_by_setting(out))
     print(json.dumps(comparison, indent=2) if as_json else "\n".join(_lines(comparison)))
     return told(standings_of([*pairs, *left_out]))

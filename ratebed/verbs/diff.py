@@ -28,6 +28,7 @@ def diff(
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     spark_master: o.SparkMaster = "",
+    spark_conf: o.SparkConf = None,
     plot_invalid: o.PlotInvalid = False,
     as_json: o.AsJson = False,
 ) -> int:
@@ -67,10 +68,11 @@ def diff(
         o.make_request(keys, False, scale, seed, jobs, out, [], repetitions=repetitions)
         return side_of(f"{name} ({commit[:10]})", results_at(commit, out, words))
 
+    on = o.spark_on(spark_master, spark_conf)
     old, equals, new = systems.partition("=")
     if systems and not (old and equals and new):
         raise SpecError(f"--systems {systems!r}", "write OLD=NEW, as in srtm=mine.py:SYSTEM")
-    found = differences(side(one), side(other), {old: new} if systems else {}, spark_master, plot_invalid)
+    found = differences(side(one), side(other), {old: new} if systems else {}, on, plot_invalid)
     if not found.pairing.pairs and not found.one.sections:
         raise SpecError(f"{one}, {other}: no run of one has a counterpart in the other", "run the same figures in both")
     page = write_difference(found)

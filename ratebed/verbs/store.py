@@ -12,6 +12,7 @@ from core.records import Json
 from ratebed import options as o
 
 if TYPE_CHECKING:
+    from analysis.spark import Starter
     from collectors.store.keeping import Store
 
 Build = Annotated[bool, typer.Option("--build", help="bring in every finished run that is not in it")]
@@ -39,13 +40,14 @@ def store(
     from collectors.store.keeping import Store
     from harness.campaign import finished_runs
 
+    on = o.spark_on(spark_master, spark_conf)
     if push or pull:
         return _exchanged(out, push, pull, o.spark_settings(spark_conf or ()))
     if not finished_runs(out) and not Store.of(out).state().parts:
         raise SpecError(f"{out}: no finished runs there", "ratebed run makes some; --out names another folder")
     own = Store.of(out)
     if build or rebuild:
-        _brought_in(own, out, rebuild, spark_master)
+        _brought_in(own, out, rebuild, bool(spark_master), on)
     found = described(own, out)
     if as_json:
         print(json.dumps(found, indent=2))
@@ -55,10 +57,10 @@ def store(
     return int(bool(found["damaged"]))
 
 
-def _brought_in(own: "Store", out: Path, anew: bool, spark_master: str) -> None:
-    """On Spark where there is much to do: its session starts for that alone."""
+def _brought_in(own: "Store", out: Path, anew: bool, on_cluster: bool, on: "Starter") -> None:
+    """On Spark where there is much to do, or a cluster: ``on`` starts it for that alone."""
     from analysis.compaction import RUNS_HERE, writer
-    from analysis.spark import java_answers, session
+    from analysis.spark import java_answers
     from collectors.store.keeping import write_here
     from harness.campaign import finished_runs
 
@@ -66,11 +68,11 @@ def _brought_in(own: "Store", out: Path, anew: bool, spark_master: str) -> None:
     count = sum(folder.name not in there for folder in folders)
     bring = own.rebuild if anew else own.keep
     with own.in_use():
-        if count <= RUNS_HERE and not spark_master:
+        if count <= RUNS_HERE and not on_cluster:
             bring(folders, write_here, 1)
             return
         with java_answers():
-            spark = session(spark_master or "local[*]")
+            spark = on()
             bring(folders, *writer(spark, count))
             spark.stop()
 
