@@ -24,6 +24,7 @@ from harness.run import asked_of, resolve
 from studies.placement_on_pulsar.asked import NAME, PulsarRequest
 from studies.placement_on_pulsar.model import FITTED, MoveStep, PulsarCosts
 from studies.placement_on_pulsar.virtual import run
+from testbed.trust.evidence import INVALID
 
 MEASURES = ("client_downtime_ns", "delivery_gap_ns", "migration_ns")
 FITTED_AT = ("10ms", "40ms")  # one way to the store
@@ -80,11 +81,12 @@ class LivePoint(msgspec.Struct):
 
 
 def live_runs(out: Path) -> list[LivePoint]:
-    """By system, executors and delay."""
+    """Those that are not invalid, by system, executors and delay."""
     found: dict[tuple[str, int, str], LivePoint] = {}
     for folder in finished_runs(out):
-        spec = msgspec.convert(read_manifest(folder)["spec"], RunSpec)
-        if spec.study == NAME and spec.testbed != "virtual":
+        manifest = read_manifest(folder)
+        spec = msgspec.convert(manifest["spec"], RunSpec)
+        if spec.study == NAME and spec.testbed != "virtual" and manifest["validity"] != INVALID:
             key = spec.system, int(spec.system_options.get("executors", 1)), str(spec.topology_options["cloud_delay"])
             point = found.setdefault(key, LivePoint(*key, [], []))
             point.specs.append(spec)
