@@ -29,8 +29,8 @@ from testbed.trust.evidence import INVALID
 MEASURES = ("client_downtime_ns", "delivery_gap_ns", "migration_ns")
 FITTED_AT = ("10ms", "40ms")  # one way to the store
 NEAR_MS, NEAR = 10.0, 0.25  # what a median may be off
-TRANSFER, PLAIN = ("ask", "hand", "answer", "open"), ("free", "find")
-EVALUATIONS = 400
+TRANSFER, PLAIN = ("ask", "hand", "answer", "open", "flow"), ("free", "find")
+EVALUATIONS = 500
 
 Medians = dict[str, float]  # by measure, ms
 

@@ -3,6 +3,7 @@
 from collections import defaultdict
 from dataclasses import replace
 from itertools import pairwise
+from math import log
 from pathlib import Path
 from statistics import median
 
@@ -29,6 +30,7 @@ WORKLESS = PulsarCosts(
     free=MoveStep(3, 0),
     find=MoveStep(5, 0),
     open=MoveStep(6, 0),
+    flow=MoveStep(2, 0),
 )
 
 
@@ -47,7 +49,7 @@ def by_metric(journal: PulsarJournal) -> dict[str, list[float]]:
 def test_a_transfer_fences_owns_and_closes_in_this_order() -> None:
     found = by_metric(virtual.run(asked("epulsar"), WORKLESS))
     assert found["client_downtime_ns"] == pytest.approx([6 * TRIP_MS] * 16)  # a producer and a consumer of each topic
-    outage_ms, period_ms = 10 * TRIP_MS, 100.0
+    outage_ms, period_ms = 12 * TRIP_MS, 100.0
     assert all(outage_ms <= gap < outage_ms + period_ms for gap in found["delivery_gap_ns"])
     # Beside the steps, the load manager's question and answer, which go to the store's place as well.
     assert found["migration_ns"] == pytest.approx([8 * TRIP_MS] * 8)
@@ -58,7 +60,7 @@ def test_a_plain_unload_closes_when_it_fences() -> None:
     found = by_metric(virtual.run(asked("pulsar"), WORKLESS))
     assert found["client_downtime_ns"] == pytest.approx([11 * TRIP_MS] * 16)
     assert found["migration_ns"] == pytest.approx([5 * TRIP_MS] * 8)
-    assert all(gap >= 11 * TRIP_MS for gap in found["delivery_gap_ns"])
+    assert all(gap >= 13 * TRIP_MS for gap in found["delivery_gap_ns"])
 
 
 def test_moves_at_a_time_share_the_cores_and_are_done_sooner() -> None:
@@ -129,22 +131,24 @@ def test_the_fitted_model_has_the_orders_that_were_seen_live() -> None:
     assert median(many["migration_with_wait_ns"]) < 0.3 * median(one["migration_with_wait_ns"])
 
 
-def test_a_fit_finds_the_costs_behind_what_it_sees(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The model itself in the place of a real Pulsar, whose costs are half of those that the fit begins with."""
-    hidden = replace(
-        FITTED, **{name: MoveStep(*(0.5 * a for a in getattr(FITTED, name))) for name in pulsar_model.PLAIN}
-    )
+def test_a_fit_comes_nearer_to_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model itself in the place of a real Pulsar, with half of the costs that the fit begins with."""
+    halved = {name: MoveStep(*(0.5 * amount for amount in getattr(FITTED, name))) for name in pulsar_model.PLAIN}
     monkeypatch.setattr(pulsar_model, "EVALUATIONS", 60)
     points = []
     for wan in pulsar_model.FITTED_AT:
-        spec = fig7._on_pulsar("pulsar", 8, int(wan.removesuffix("ms")), 1)
+        spec = fig7._on_pulsar("pulsar", 2, int(wan.removesuffix("ms")), 1)
         points.append(pulsar_model.LivePoint("pulsar", 1, wan, [spec], []))
-    seen = {point.delay: pulsar_model.modelled(point.requests, hidden) for point in points}
+    seen = {point.delay: pulsar_model.modelled(point.requests, replace(FITTED, **halved)) for point in points}
     monkeypatch.setattr(pulsar_model.LivePoint, "medians", property(lambda point: seen[point.delay]))
-    found = pulsar_model.fitted(points)
-    lines = pulsar_model.compared(points, found)
-    assert len(lines) == 1 + 2 * len(pulsar_model.MEASURES) and not any(line.endswith("off") for line in lines)
-    assert any(line.endswith("off") for line in pulsar_model.compared(points, FITTED))
+
+    def off(costs: PulsarCosts) -> float:
+        said = {point.delay: pulsar_model.modelled(point.requests, costs) for point in points}
+        return sum(abs(log(said[at][name] / seen[at][name])) for at in seen for name in pulsar_model.MEASURES)
+
+    assert off(pulsar_model.fitted(points)) < 0.6 * off(FITTED)
+    lines = pulsar_model.compared(points, FITTED)
+    assert len(lines) == 1 + 2 * len(pulsar_model.MEASURES) and any(line.endswith("off") for line in lines)
 
 
 def test_live_runs_are_found_and_those_of_the_model_are_not(tmp_path: Path) -> None:
