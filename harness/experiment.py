@@ -91,7 +91,7 @@ class Reading(Option):
 
 
 @dataclass(frozen=True)
-class Ground(Option):
+class GroundOption(Option):
     """On what a figure is made beside its testbed: results on another one have a name, and verdicts, of their own."""
 
 

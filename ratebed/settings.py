@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from analysis.verdicts import readings_text
 from core.records import Options
-from harness.experiment import Ground, Option, Reading
+from harness.experiment import GroundOption, Option, Reading
 
 VIRTUAL = "virtual"
 SMALL = "small"  # the scale that changes the physics
@@ -68,7 +68,7 @@ def readings_among(options: Iterable[Option]) -> list[Reading]:
 
 def other_ground(options: Iterable[Option], values: Mapping[str, object]) -> str:
     """On what else than its own a figure is made, as it declares."""
-    grounds = [option for option in options if isinstance(option, Ground) and option.of(values) != option.default]
+    grounds = [option for option in options if isinstance(option, GroundOption) and option.of(values) != option.default]
     return ", ".join(str(ground.of(values)) for ground in grounds)
 
 

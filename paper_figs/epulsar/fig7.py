@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, below
 from core.errors import SpecError
 from core.units import MILLISECOND_NS
-from harness.experiment import Experiment, Ground, RunSpec, Scale
+from harness.experiment import Experiment, GroundOption, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
 from paper_figs.epulsar.runs import placed
@@ -28,7 +28,9 @@ SYSTEMS = ("pulsar", "epulsar")
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
 VIRTUAL = "virtual"
 GAP = "delivery_gap_ns"  # on Pulsar alone
-BROKER = Ground("broker", "whose brokers: ours, or Apache Pulsar's (pulsar; in virtual time a model of it)", "ours")
+BROKER = GroundOption(
+    "broker", "whose brokers: ours, or Apache Pulsar's (pulsar; in virtual time a model of it)", "ours"
+)
 MOVED_ON_PULSAR = 64  # ours: of one producer and one consumer each, on a small machine
 POINT = ("system", "repetition", "topics", "executors", "wan_ms")
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}

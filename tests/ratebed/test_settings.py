@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.experiment import Ground, Option
+from harness.experiment import GroundOption, Option
 from ratebed.settings import other_ground, setting_of
 
 
@@ -39,6 +39,6 @@ def test_other_ground_has_a_name(asked, scale, suffix):
 
 
 def test_the_ground_is_what_is_not_a_figures_own():
-    options = (Option("zones", "of the city"), Ground("broker", "whose", default="ours"))
+    options = (Option("zones", "of the city"), GroundOption("broker", "whose", default="ours"))
     assert other_ground(options, {"zones": "3"}) == other_ground(options, {"broker": "ours"}) == ""
     assert other_ground(options, {"broker": "pulsar"}) == "pulsar"
