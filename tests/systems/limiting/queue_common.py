@@ -74,7 +74,7 @@ class World:
                 queue = [entry for entry in queue if entry[2] != name or not isinstance(entry[3], Timer)]
                 other = nodes[names[int(rng.integers(self.count))]].snapshot() if self.from_snapshot else None
                 nodes[name] = self.system.nodes(names, self.config, self.seed + number)[name]
-                queue.append((now_ns, number := number + 1, name, Start(other)))
+                queue.append((now_ns, 0, name, Start(other)))  # before what arrives at this very instant
                 continue
             if not queue or queue[0][0] > arrive_ns:
                 now_ns, requests = arrive_ns, requests + 1

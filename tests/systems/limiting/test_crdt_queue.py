@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from core.codec import Codec
@@ -71,6 +71,7 @@ def test_arrays_equal_lists_with_more_neighbours_than_a_word_has_bits() -> None:
 
 @settings(max_examples=15, deadline=None)
 @given(st.booleans(), st.sampled_from([0, 2]), st.integers(0, 10**6))
+@example(True, 0, 6971)  # a restart from a copy, and messages in its very instant
 def test_sliding_logs_on_arrays_equal_those_on_lists(frequency: bool, keep_last: int, seed: int) -> None:
     config = LogConfig(capacity=8, rate="6", frequency=frequency, window=2, threshold="200ms", keep_last=keep_last)
     assert_equal(World(SLIDING_LOG, config, 4, seed), 300)
