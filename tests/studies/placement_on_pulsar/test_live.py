@@ -55,7 +55,7 @@ def test_when_its_load_manager_is_killed_another_moves_topics_and_nothing_is_los
     )
     load = StaticTopics(StaticTopicsConfig(4, rate_rps=20, bound="10s", sites=SITES, placement="home", home=1), 1)
     system = load_system("epulsar")
-    rule = Config(duration="26s", access="0ms", warm_up_rounds=8, warm_up_moves=0, faults=faults)
+    rule = Config(duration="26s", access="0ms", warm_up_rounds=3, warm_up_moves=0, faults=faults)
     config = system.config(**QUICK, periodic=f"{period_s}s", executors=4)
     asked = PulsarRequest(system, config, placed_topology(), load, 1, rule)
     check(load_testbed("mininet"), asked)
