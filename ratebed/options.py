@@ -227,9 +227,7 @@ def spark_settings(texts: Sequence[str]) -> dict[str, str]:
 
 def spark_on(master: str, texts: Sequence[str] | None) -> Starter:
     """Starts Spark there, with ``KEY=VALUE`` texts as settings, once it is called; SpecError at once for a bad text."""
-    settings = spark_settings(texts or ())
-
-    return partial(session, master or THIS_MACHINE, settings)
+    return partial(session, master or THIS_MACHINE, spark_settings(texts or ()))
 
 
 def hadoop_place(url: str, spark_conf: Mapping[str, str]) -> "Place":

@@ -32,7 +32,6 @@ BROKER = GroundOption(
     "broker", "whose brokers: ours, or Apache Pulsar's (pulsar; in virtual time a model of it)", "ours"
 )
 MOVED_ON_PULSAR = 64  # ours: of one producer and one consumer each, on a small machine
-POINT = ("system", "repetition", "topics", "executors", "wan_ms")
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
 
@@ -109,7 +108,8 @@ def tables(data: Data) -> FigureTables:
     migrations = with_point(data, metrics, FACTORS, ("testbed", "system", "repetition"))
     migrations["wan_ms"] = [float(str(text).removesuffix("ms")) for text in migrations.pop("wan")]
     migrations["executors"] = migrations.executors.fillna(1).astype(int)
-    columns = ["run_id", "metric", "count", "testbed", *POINT, *spans]
+    point = ["testbed", "system", "repetition", "topics", "executors", "wan_ms"]
+    columns = ["run_id", "metric", "count", *point, *spans]
     return {"migrations": migrations[columns]}
 
 
@@ -241,7 +241,9 @@ NOTES = (
     "in either system, as in the public code. Connecting is one round trip. Pulsar migrates one topic at a time and "
     "lets clients look up again. Little is random here (phases), hence few repetitions, and 95 % intervals that hide "
     "behind the marks. (b), (c): lines are set side by side, as some are equal: in (b) all, in (c) Pulsar's and that "
-    "of one executor. With --broker pulsar all of it is a real Apache Pulsar's, see docs/pulsar.md."
+    "of one executor. With --broker pulsar the brokers are a real Apache Pulsar's, or its model's, with a consumer a "
+    "topic as well, and all panels are over the delay: medians of a run's moves, means and 95 % intervals over "
+    "repetitions, set side by side; see docs/pulsar.md."
 )
 TITLE = "Migration overheads: client downtime, time of a migration"
 EXPERIMENT = Experiment("epulsar-fig7", TITLE, "ePulsar, Fig. 7", points, (BROKER,), repetitions={"quick": 2})

@@ -29,8 +29,6 @@ from systems.api import Delivery, Event, Report
 from systems.placement.messages import Write
 from systems.placement.monitoring import OWNERS, Rates
 
-EVER_NS = 2**62  # the end of what has not ended
-
 
 class MoveStep(NamedTuple):
     """Part of a move: round trips to the store, then milliseconds of one core."""
