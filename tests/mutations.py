@@ -18,6 +18,7 @@ from pathlib import Path
 from tests.tidy import ROOT, tracked_files
 
 SECONDS_MAXIMUM = 120
+_LINES_SHOWN = 40
 _TESTS_FAILED = 1  # pytest's exit code; others say that it did not come to that
 
 
@@ -735,20 +736,23 @@ def copied(folder: Path) -> None:
         shutil.copy2(path, target)
 
 
-def outcome_of(tests: Sequence[str], root: Path, compile_modules: bool) -> int | None:
-    """pytest's exit code in the copy; None where it took too long.  What is edited leaves nothing compiled behind."""
+def outcome_of(tests: Sequence[str], root: Path, compile_modules: bool) -> tuple[int | None, str]:
+    """pytest's exit code in the copy and what it printed; no code where it took too long.
+
+    What is edited leaves nothing compiled behind.  The copy has no servers beside it, so none is demanded of it.
+    """
     java = ROOT / ".java"
     environment = {"JAVA_HOME": str(java)} if java.is_dir() else {}
-    environment |= {**os.environ, "PYTHONPATH": str(root)}
+    environment |= {**os.environ, "PYTHONPATH": str(root), "RATEBED_NEEDS": ""}
     if not compile_modules:
         environment["PYTHONDONTWRITEBYTECODE"] = "1"
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *tests]
     try:
         limit_s = SECONDS_MAXIMUM * (1 + len(tests) // 10)
-        run = subprocess.run(command, cwd=root, env=environment, capture_output=True, timeout=limit_s)
+        run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=limit_s)
     except subprocess.TimeoutExpired:
-        return None
-    return run.returncode
+        return None, f"more than {limit_s} s"
+    return run.returncode, run.stdout + run.stderr
 
 
 def verdict_on(mutation: Mutation, root: Path) -> str:
@@ -757,12 +761,12 @@ def verdict_on(mutation: Mutation, root: Path) -> str:
     text, stat = path.read_text(), path.stat()
     path.write_text(text.replace(mutation.old, mutation.new))
     try:
-        outcome = outcome_of(mutation.tests, root, compile_modules=False)
+        outcome, said = outcome_of(mutation.tests, root, compile_modules=False)
     finally:
         path.write_text(text)
         os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))  # what was compiled of it holds again
     if outcome is None:
-        return f"UNDECIDED: more than {SECONDS_MAXIMUM} s"
+        return f"UNDECIDED: {said}"
     return {0: "SURVIVED", _TESTS_FAILED: "killed"}.get(outcome, f"UNDECIDED: pytest ended with {outcome}")
 
 
@@ -777,8 +781,9 @@ def main(words: Sequence[str]) -> int:
         root = Path(name)
         copied(root)
         tests = list(dict.fromkeys(test for row in chosen for test in row.tests))
-        if outcome_of(tests, root, compile_modules=True) != 0:
-            print("the tests do not pass as it is: python -m pytest " + " ".join(tests))
+        outcome, said = outcome_of(tests, root, compile_modules=True)
+        if outcome != 0:
+            print("the tests do not pass as it is:", *said.splitlines()[-_LINES_SHOWN:], sep="\n")
             return 1
         not_killed = 0
         for number, row in enumerate(chosen, start=1):

@@ -37,7 +37,17 @@ def test_a_test_that_looks_kills_and_one_that_does_not_lets_it_survive(tree: Pat
     assert verdict_on(replace(RULE, tests=("test_rule.py::test_little",)), tree) == "SURVIVED"
     assert "UNDECIDED" in verdict_on(replace(RULE, new="n <"), tree)  # no program at all
     assert (tree / "rule.py").read_text() == before
-    assert outcome_of(RULE.tests, tree, compile_modules=True) == 0
+    code, said = outcome_of(RULE.tests, tree, compile_modules=True)
+    assert code == 0 and "1 passed" in said
+
+
+def test_servers_that_tests_elsewhere_must_have_are_not_demanded_of_the_copy(
+    tree: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demanding = "import os\ndef test_it():\n    assert not os.environ.get('RATEBED_NEEDS')\n"
+    (tree / "test_demanding.py").write_text(demanding)
+    monkeypatch.setenv("RATEBED_NEEDS", "hdfs browser")
+    assert outcome_of(["test_demanding.py"], tree, compile_modules=True)[0] == 0
 
 
 def test_a_row_that_cannot_be_tried_says_why(tree: Path) -> None:

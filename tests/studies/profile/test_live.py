@@ -61,8 +61,9 @@ def check(found: Profiled) -> None:
     due = TOPICS * PRODUCERS * RATE_RPS * SECONDS
     assert of_broker["span_ns"] == SECONDS * SECOND_NS
     assert of_broker["span_offered_count"] == pytest.approx(due * CONSUMERS, abs=TOPICS * PRODUCERS * CONSUMERS)
-    assert of_broker["span_in_count"] == pytest.approx(due, rel=0.1)
-    assert of_broker["span_out_count"] == pytest.approx(due * CONSUMERS, rel=0.1)
+    # What was offered in the span may be taken after it, where the machine is busy.
+    assert of_broker["span_in_count"] == pytest.approx(due, rel=0.3)
+    assert of_broker["span_out_count"] == pytest.approx(due * CONSUMERS, rel=0.3)
     assert of_broker["span_out_bytes"] == SIZE_BYTES * of_broker["span_out_count"]
     assert of_broker["span_lost_count"] == 0
     assert len(found.latency_ns) == of_broker["span_offered_count"] and found.latency_ns.min() > 0

@@ -137,7 +137,7 @@ def test_a_broker_that_is_killed(tmp_path: Path) -> None:
     with stage(tmp_path, 2) as its:
         doomed, other = its.brokers
         connect(its, 40, [doomed.ingress] * 20 + [other.ingress] * 20)
-        its.load(steady(40, 8_000, second(2)))
+        its.load(steady(40, 20_000, second(5)))  # long enough for who gives up late to find another
         until(lambda: its.subscribe.ask("status")["delivery_count"] > 1_000, "the first deliveries")
         doomed.signal(signal.SIGKILL)
         until(lambda: its.publish.ask("status")["counters"]["given_up"] == 20, "the publishers' giving up")
