@@ -1,9 +1,10 @@
 """``python -m benchmarks.messages [RUNS]``: the exact p99 of single messages by run and broker, on Spark and on DuckDB.
 
 ``RUNS`` runs of 100,000 messages each (1,000: 1e8 rows, 3.2 GB), 50 to a file as a table store holds them.  In fresh
-processes: Spark on one core and on all, with both of HotSpot's compilers and with the first alone, and the peer, on all
-cores.  The answers must be equal.  Printed are processor seconds, Java's and Python's, session and all; the seconds of
-the clock; and the largest resident sets.  Without DuckDB (``make bench`` brings it) there is no peer, and that is said.
+processes: Spark on one core and on all, with both of HotSpot's compilers and with the first alone; on a standalone
+cluster of one worker and of two; and the peer, on all cores.  The answers must be equal.  Printed are processor
+seconds, Java's and Python's, session and all; the seconds of the clock; and the largest resident sets, those of all
+Javas together.  Without DuckDB (``make bench`` brings it) there is no peer, and that is said.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
 
@@ -23,11 +24,21 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.process_tree import MIB, own_peak_mib
+from benchmarks.standalone import LOOPBACK, standalone
 from collectors.schema import TABLES
 
 ROOT = Path(__file__).resolve().parents[1]
 PEERS = ROOT / ".peers"
 MESSAGES, BROKERS, RUNS_A_FILE = 100_000, 6, 50
+_ON_WORKERS = {
+    "spark.driver.host": LOOPBACK,
+    "spark.driver.bindAddress": LOOPBACK,
+    "spark.driver.memory": "1g",
+    "spark.executor.memory": "1g",
+    "spark.executor.extraJavaOptions": "-XX:+UseSerialGC",  # and both compilers, as Java has it
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.files.openCostInBytes": "0",
+}
 DIFFERENCE = 1e-12  # relative, of two ways to interpolate
 
 
@@ -62,13 +73,26 @@ def _messages(number: int, rng: np.random.Generator) -> pa.Table:
 
 def with_spark(folder: Path, cores: int, is_long: bool) -> dict[str, float]:
     """Groups, sum of their p99, and what it took."""
+    from analysis.spark import LONG_RUNS, long_work
+
+    master = f"local[{cores}]"
+    return _by_spark(folder, master, long_work(master, LONG_RUNS * is_long))
+
+
+def with_workers(folder: Path, workers: int, is_long: bool) -> dict[str, float]:
+    """The same of a cluster whose workers have a core each; it is there before the clock starts."""
+    with tempfile.TemporaryDirectory() as own, standalone(Path(own), workers, memory="1536m") as master:
+        return _by_spark(folder, master, _ON_WORKERS)
+
+
+def _by_spark(folder: Path, master: str, settings: Mapping[str, str]) -> dict[str, float]:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     from analysis.exact import exact_percentiles
-    from analysis.spark import LONG_RUNS, long_work, session
+    from analysis.spark import session
 
-    began, master = perf_counter(), f"local[{cores}]"
-    spark = session(master, long_work(master, LONG_RUNS * is_long))
+    began = perf_counter()
+    spark = session(master, settings)
     files = sorted(f"file://{path.resolve()}" for path in folder.glob("*.parquet"))
     rows = spark.read.schema(from_arrow_schema(TABLES["messages"])).parquet(*files)
     rows = rows.selectExpr("run_id", "broker", "received_at_ns - intended_at_ns AS latency_ns")
@@ -76,16 +100,17 @@ def with_spark(folder: Path, cores: int, is_long: bool) -> dict[str, float]:
         exact_percentiles(rows, ["run_id", "broker"], "latency_ns", [0.99]).agg({"p99": "sum", "*": "count"}).first()
     )
     assert found is not None
-    (virtual_machine,) = (child for child in psutil.Process().children() if "java" in child.name())
-    times = virtual_machine.cpu_times()
-    status = Path(f"/proc/{virtual_machine.pid}/status").read_text()
-    peak = next(int(line.split()[1]) * 1024 / MIB for line in status.splitlines() if line.startswith("VmHWM"))
+    clock_s = perf_counter() - began
+    javas = [child for child in psutil.Process().children(recursive=True) if child.name() == "java"]
+    times = [java.cpu_times() for java in javas]
+    statuses = [Path(f"/proc/{java.pid}/status").read_text().splitlines() for java in javas]
+    peaks = [int(line.split()[1]) * 1024 / MIB for status in statuses for line in status if line.startswith("VmHWM")]
     return {
         "groups": found["count(1)"],
         "sum": found["sum(p99)"],
-        "clock_s": perf_counter() - began,
-        "cpu_s": times.user + times.system + _own_s(),
-        "java_mib": peak,
+        "clock_s": clock_s,
+        "cpu_s": sum(time.user + time.system for time in times) + _own_s(),
+        "java_mib": sum(peaks),
         "python_mib": own_peak_mib(),
     }
 
@@ -116,7 +141,11 @@ def _own_s() -> float:
     return used.ru_utime + used.ru_stime
 
 
-WAYS: dict[str, Callable[[Path, int, bool], dict[str, float]]] = {"Spark": with_spark, "DuckDB": with_duckdb}
+WAYS: dict[str, Callable[[Path, int, bool], dict[str, float]]] = {
+    "Spark": with_spark,
+    "Spark, standalone": with_workers,
+    "DuckDB": with_duckdb,
+}
 
 
 def report_rows(runs: int, out: Path | None = None) -> None:
@@ -132,7 +161,8 @@ def report_rows(runs: int, out: Path | None = None) -> None:
 def _report(folder: Path, rows: int) -> None:
     """A line a way; AssertionError where the answers differ."""
     cores = os.cpu_count() or 1
-    ways = [("Spark", 1, True), ("Spark", cores, True), ("Spark", cores, False), ("DuckDB", cores, False)]
+    ways = [("Spark", 1, True), ("Spark", cores, True), ("Spark", cores, False)]
+    ways += [("Spark, standalone", 1, True), ("Spark, standalone", 2, True), ("DuckDB", cores, False)]
     if not (PEERS / "duckdb").is_dir():
         print("no DuckDB here (make bench brings it): no peer")
         ways.pop()
@@ -152,9 +182,9 @@ def _report(folder: Path, rows: int) -> None:
         told = subprocess.run([*words, "--out", str(folder)], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
         found = json.loads(told.stdout)
         sums.append((found["groups"], found["sum"]))
-        what = f"{way}, {of} cores{', both compilers' if is_long else ''}"
+        what = f"{way}, {of} {'workers' if 'standalone' in way else 'cores'}{', both compilers' if is_long else ''}"
         print(
-            f"{what:<32}{found['cpu_s']:8.1f} s of processors{found['clock_s']:8.1f} s"
+            f"{what:<45}{found['cpu_s']:8.1f} s of processors{found['clock_s']:8.1f} s"
             f"{found['java_mib']:8.0f} MiB of Java{found['python_mib']:7.0f} MiB of Python",
             flush=True,
         )

@@ -32,11 +32,10 @@ def read_manifest(folder: Path) -> Json:
 
     MachineError where there is none or it has other tables, ``Damage`` where it is not as it was written.
     """
-    path = folder / MANIFEST
     try:
-        manifest = json.loads(path.read_bytes())
+        manifest = json.loads(_content(folder, MANIFEST))
     except OSError as error:
-        raise MachineError(f"{path}: {error.strerror}", "run the experiment") from None
+        raise MachineError(f"{folder / MANIFEST}: {error.strerror}", "run the experiment") from None
     except (ValueError, RecursionError):
         raise Damage(folder, f"{MANIFEST} is no JSON") from None
     if not isinstance(manifest, dict):
@@ -73,14 +72,18 @@ def check_run(folder: Path) -> Json:
 
 def _check_file(folder: Path, name: str, written: Mapping[str, object]) -> None:
     try:
-        with open(f"{folder}/{name}", "rb", buffering=0) as file:
-            data = file.readall()
+        data = _content(folder, name)
     except OSError as error:
         raise Damage(folder, f"{name}: {error.strerror}") from None
     if len(data) != written["bytes"]:
         raise Damage(folder, f"{name} has {len(data)} bytes, {written['bytes']} were written")
     if digest_of(data) != written[DIGEST]:
         raise Damage(folder, f"{name} is not as it was written")
+
+
+def _content(folder: Path, name: str) -> bytes:
+    with open(f"{folder}/{name}", "rb", buffering=0) as file:
+        return file.readall()
 
 
 def verified(folder: Path) -> Json:
@@ -95,7 +98,7 @@ def verified(folder: Path) -> Json:
 
 
 def _key_of(folder: Path) -> Key:
-    state = (folder / MANIFEST).stat()
+    state = os.stat(f"{folder}/{MANIFEST}")
     return str(folder), state.st_ino, state.st_mtime_ns
 
 

@@ -11,7 +11,7 @@ import ast
 import hashlib
 import re
 import subprocess
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -58,17 +58,23 @@ def code_hash(spec: RunSpec, root: Path = ROOT) -> str:
 
     SpecError for a name in the spec that nothing has.
     """
-    return _hash(root, _roots(spec), load_testbed(spec.testbed).real_time, spec.calibration)
+    names = _named(spec)
+    made = _hash_now if any(map(is_file, names)) else _hash_once  # files outside the tree may change
+    return made(root, names, spec.calibration)
 
 
 def files_of(spec: RunSpec, root: Path = ROOT) -> list[Path]:
     """The files that ``code_hash`` looks at, relative to ``root``; those of installed packages are absolute."""
-    return _files(root, _roots(spec), load_testbed(spec.testbed).real_time, spec.calibration)
+    return _files(root, _roots(_named(spec)), load_testbed(spec.testbed).real_time, spec.calibration)
 
 
-def _roots(spec: RunSpec) -> tuple[str, ...]:
+def _named(spec: RunSpec) -> tuple[str, str, str, str, str]:
+    """The testbed, study, system, workload and topology of a spec: what of it decides the code."""
+    return spec.testbed, spec.study, spec.system, spec.workload, spec.topology
+
+
+def _roots(names: tuple[str, str, str, str, str]) -> tuple[str, ...]:
     """Where a run's imports begin, as "module:OBJECT" or module."""
-    names = (spec.testbed, spec.study, spec.system, spec.workload, spec.topology)
     outside = [path for name in names if is_file(name) for path in files_outside(name) if path.suffix == ".py"]
     sources = tuple(path.read_bytes() for path in outside)
     roots = {*_named_by(names, sources), *(name for source in sources for name in _read(source, "").names)}
@@ -115,6 +121,13 @@ def _packages() -> dict[str, Path]:
     return packages()
 
 
+def _hash_now(root: Path, names: tuple[str, str, str, str, str], calibration: str) -> str:
+    return _hash(root, _roots(names), load_testbed(names[0]).real_time, calibration)
+
+
+_hash_once = cache(_hash_now)
+
+
 @cache
 def _hash(root: Path, roots: tuple[str, ...], live: bool, calibration: str) -> str:
     digest = hashlib.sha256("\n".join(roots).encode())
@@ -157,16 +170,14 @@ def _reached(root: Path, roots: Iterable[str]) -> set[Path]:
     return modules
 
 
-def _paths(root: Path, name: str) -> Iterator[Path]:
+@cache
+def _paths(root: Path, name: str) -> tuple[Path, ...]:
     """The files of a module and of the packages that it is in; of an object, those of its module."""
     parts = name.partition(":")[0].split(".")
     base = Path() if parts[0] in _OURS else _packages()[parts[0]]
-    for count in range(1, len(parts) + 1):
-        place = base.joinpath(*parts[:count])
-        if (root / place / "__init__.py").is_file():
-            yield place / "__init__.py"
-        elif (root / place.with_suffix(".py")).is_file():
-            yield place.with_suffix(".py")
+    places = [base.joinpath(*parts[:count]) for count in range(1, len(parts) + 1)]
+    files = ((place / "__init__.py", place.with_suffix(".py")) for place in places)  # the first that there is
+    return tuple(found for either in files if (found := next((it for it in either if (root / it).is_file()), None)))
 
 
 def _data_file(root: Path, module: Path, name: str) -> Path | None:

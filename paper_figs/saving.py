@@ -2,23 +2,28 @@
 
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 from core.writing import replace_file
 from paper_figs.light import Drawing
 
-FORMATS = ("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 200})
+FORMATS: dict[str, dict[str, Any]] = {"svg": {"metadata": {"Date": None}}, "png": {"dpi": 200}}
 
 
 def save(drawing: Drawing, folder: Path, name: str) -> list[Path]:
     """Write ``name``.svg and ``name``.png into ``folder``, each whole or not at all, and let the drawing go."""
     from matplotlib import pyplot
 
-    paths = []
-    for suffix, options in FORMATS:
+    paths = drawn_files(folder, name)
+    for path, (suffix, options) in zip(paths, FORMATS.items(), strict=True):
         content = BytesIO()
         drawing.savefig(content, format=suffix, **options)
         drawing.set_layout_engine("none")  # everything is in its place: laying out is most of the work
-        paths.append(folder / f"{name}.{suffix}")
-        replace_file(paths[-1], content.getvalue())
+        replace_file(path, content.getvalue())
     pyplot.close(drawing)
     return paths
+
+
+def drawn_files(folder: Path, name: str) -> list[Path]:
+    """The files that a drawing of that name becomes."""
+    return [folder / f"{name}.{suffix}" for suffix in FORMATS]

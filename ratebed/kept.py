@@ -1,7 +1,7 @@
-"""Tables of a figure that need no Spark: the very same code made them from the very same runs, and they are there.
+"""Tables of a figure that need no Spark, and its drawing: the very same code made them from the very same runs.
 
-So a figure that is drawn again, for a report or another style of lines elsewhere, costs its drawing.  Whatever else may
-change what comes out voids them: any file of the tree, a library's version, a run that was made anew.
+Whatever else may change what comes out voids them: any file of the tree, a library's version, a run that was made anew,
+a file that is not as it was written.
 """
 
 import platform
@@ -14,15 +14,20 @@ from typing import TYPE_CHECKING
 from collectors.integrity import verified
 from core.digests import DIGEST, digest_of
 from core.errors import MachineError
+from core.records import Json
 from harness.code_version import ROOT
+from paper_figs.saving import drawn_files
 from ratebed.pipeline import SECTION, section_of, tables_of
 
 if TYPE_CHECKING:
     from analysis.verdicts import Tables
 
 ORIGIN = "origin"  # the section's key
+DRAWING = "drawing"  # another one: file -> SHA-256 of what was drawn, and under ``LOOK`` what else that hangs on
+LOOK = "look"
 _TREE = ("core", "collectors", "systems", "workloads", "testbed", "studies", "harness", "analysis", "paper_figs")
 _LIBRARIES = ("numpy", "pandas", "pyarrow", "pyspark", "scipy")
+_DRAW = ("matplotlib", "seaborn")
 
 
 def origin_of(run_folders: Sequence[Path]) -> str:
@@ -41,6 +46,19 @@ def kept_tables(out: Path, name: str, origin: str) -> "Tables | None":
     except MachineError:
         return None
     return tables_of(out, name) if section.get(ORIGIN) == origin and not section["skipped"] else None
+
+
+def look_of(footnotes: Sequence[str]) -> str:
+    """What a drawing hangs on beside its tables: a digest."""
+    return digest_of("\n".join([*footnotes, *(f"{name} {version(name)}" for name in _DRAW)]).encode())
+
+
+def kept_drawing(out: Path, name: str, look: str) -> Json | None:
+    """The section of a figure whose tables are kept, if its drawing is there as it was written, and looks so."""
+    section = section_of(out / "tables" / name)
+    written = section[DRAWING]
+    files = {path.name: digest_of(path.read_bytes()) for path in drawn_files(out / "figures", name) if path.is_file()}
+    return section if written == {**files, LOOK: look} else None
 
 
 @cache

@@ -23,7 +23,7 @@ from core.records import Json
 from core.writing import replace_file
 from harness.executors.api import Finished
 from paper_figs.saving import save
-from ratebed.kept import ORIGIN, kept_tables, origin_of
+from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of, origin_of
 from ratebed.options import RunRequest
 from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
 from testbed import load_testbed
@@ -45,6 +45,7 @@ class _Outcome:
     skipped: str = ""  # why there is no drawing
     notes: list[str] = field(default_factory=list)  # of the runs' topologies: tables that were mended
     sheets: list[Json] = field(default_factory=list)  # tables in the drawing
+    drawing: Json = field(default_factory=dict)  # its files, and what it looks like
 
 
 class Studio:
@@ -178,18 +179,20 @@ class Studio:
         setting, out = self.plan.settings[key], self.request.out
         name, run_count = setting.name(key), len(outcome.run_ids)
         figure = self.request.figures[key]
+        lacking = self.plan.lacking.get(key, [])
+        without = f"Not on this machine: {'; '.join(lacking)}" if lacking else ""
+        footnotes = [*filter(None, [setting.title, without]), *outcome.notes]
+        look, drawing = look_of(footnotes), None
         try:
             tables = coming.result()
-            drawing = None
-            if self.request.draws:
+            if name in self._kept and (section := kept_drawing(out, name, look)):
+                outcome.sheets, outcome.drawing = section["sheets"], section[DRAWING]
+            elif self.request.draws:
                 if not self.request.is_quiet:
                     print(f"drawing {name} ({run_count} runs)" if run_count else f"drawing {name}", flush=True)
                 drawing = figure.draw(tables)
-            lacking = self.plan.lacking.get(key, [])
-            without = f"Not on this machine: {'; '.join(lacking)}" if lacking else ""
-            footnotes = [*filter(None, [setting.title, without]), *outcome.notes]
-            if drawing is not None and footnotes:
-                drawing.supxlabel("\n".join(footnotes), fontsize=7, x=0.99, ha="right", color="#555555")
+                if footnotes:
+                    drawing.supxlabel("\n".join(footnotes), fontsize=7, x=0.99, ha="right", color="#555555")
         except OSError:
             raise
         except Exception as error:
@@ -204,7 +207,8 @@ class Studio:
             from paper_figs.sheets import sheets_of
 
             outcome.sheets = sheets_of(drawing)
-            save(drawing, out / "figures", name)
+            files = {path.name: digest_of(path.read_bytes()) for path in save(drawing, out / "figures", name)}
+            outcome.drawing = {**files, LOOK: look}
         return ""
 
     def _write_section(self, key: str, outcome: _Outcome) -> None:
@@ -228,6 +232,7 @@ class Studio:
             "skipped": outcome.skipped,
             "notes": outcome.notes,
             "sheets": outcome.sheets,
+            DRAWING: outcome.drawing,
             "lacking": self.plan.lacking.get(key, []),
             "scale": self.request.scale.name,
             "seed": self.request.seed,

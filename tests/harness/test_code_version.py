@@ -54,8 +54,8 @@ def tree(tmp_path: Path) -> Path:
 
 def hashes(specs: list[RunSpec], tree: Path) -> list[str]:
     """Of a tree as it is now: nothing of what was read of it before is remembered."""
-    for remembered in (code_version._hash, code_version._files, code_version._source):
-        remembered.cache_clear()
+    for name in ("_hash_once", "_hash", "_files", "_paths", "_source"):
+        getattr(code_version, name).cache_clear()
     return [code_hash(spec, tree) for spec in specs]
 
 

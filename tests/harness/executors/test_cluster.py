@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import pytest
 
+from benchmarks.standalone import WAIT_S
 from collectors.writer import is_whole
 from harness.campaign import Campaign, finished_runs
 from harness.executors.local import LocalExecutor
@@ -16,7 +17,7 @@ from harness.matrix import read_matrix
 from ratebed.options import SEED, make_request
 from ratebed.pipeline import make_plan
 from tests.harness.common import parquet_hashes
-from tests.harness.executors.cluster import APART, WAIT_S, Cluster, cluster, ratebed, why_not
+from tests.harness.executors.cluster import APART, Cluster, cluster, ratebed, why_not
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
+from benchmarks.standalone import WAIT_S
 from collectors.packs import RunPacks
 from collectors.store.hadoop import place_of
 from harness.campaign import finished_runs
@@ -14,7 +15,7 @@ from ratebed.options import SEED, make_request
 from ratebed.pipeline import make_plan
 from tests.collectors.hdfs import Hdfs, hdfs, needs_hdfs
 from tests.harness.common import parquet_hashes
-from tests.harness.executors.cluster import WAIT_S, Cluster, cluster, ratebed, why_not
+from tests.harness.executors.cluster import Cluster, cluster, ratebed, why_not
 
 pytestmark = [
     pytest.mark.slow,
