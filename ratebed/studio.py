@@ -152,13 +152,13 @@ class Studio:
 
             for module in loaded_modules():  # Spark's workers cannot import it: they are sent what they need of it
                 cloudpickle.register_pickle_by_value(module)
-        if figure.experiment.analytic:
-            return figure.tables(Data(None, ()))
         folders = [runs / run_id for run_id in sorted(run_ids)]
         name = self.plan.settings[key].name(key)
         if not figure.place and (kept := kept_tables(self.request.out, name, origin_of(folders))) is not None:
             self._kept.add(name)
             return kept
+        if figure.experiment.analytic:
+            return figure.tables(Data(None, ()))
         with java_answers():
             spark = session(self.request.master, self.request.spark_conf)
             self._has_session = True

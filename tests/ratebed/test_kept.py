@@ -9,7 +9,7 @@ import pytest
 from collectors.writer import set_aside
 from core.digests import digest_of, sealed
 from ratebed import kept
-from ratebed.kept import ORIGIN, kept_tables, origin_of
+from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of, origin_of
 from ratebed.pipeline import SECTION, TABLES
 from tests.runs import write_small_run
 
@@ -72,3 +72,29 @@ def test_damaged_and_skipped_ones_are_made_again(runs: list[Path], tmp_path: Pat
     write_tables(tmp_path, origin)
     (folder / "p99.parquet").write_bytes(b"damaged")
     assert kept_tables(tmp_path, "fig", origin) is None
+
+
+def test_a_drawing_is_kept_while_its_files_and_its_look_are_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "figures").mkdir()
+    files = {f"fig.{suffix}": suffix.encode() for suffix in ("svg", "png")}
+    for name, content in files.items():
+        (tmp_path / "figures" / name).write_bytes(content)
+    look = look_of(["on two hosts"])
+    folder = write_tables(tmp_path, "origin")
+    section = json.loads((folder / SECTION).read_bytes())
+    assert kept_drawing(tmp_path, "fig", look) is None  # of an older command, which noted none
+    section[DRAWING] = {**{name: digest_of(content) for name, content in files.items()}, LOOK: look}
+    (folder / SECTION).write_text(json.dumps(sealed(section)))
+    assert kept_drawing(tmp_path, "fig", look)
+    assert kept_drawing(tmp_path, "fig", look_of(["on three hosts"])) is None
+    monkeypatch.setattr(kept, "version", lambda name: "0.0")
+    assert look_of(["on two hosts"]) != look
+    for name, content in files.items():
+        path = tmp_path / "figures" / name
+        for harm in (path.unlink, lambda path=path: path.write_bytes(b"another")):
+            harm()
+            assert kept_drawing(tmp_path, "fig", look) is None
+            path.write_bytes(content)
+    assert kept_drawing(tmp_path, "fig", look)

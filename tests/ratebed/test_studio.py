@@ -146,3 +146,25 @@ def test_the_report_names_what_the_machine_lacks(tmp_path: Path, drawn: list[str
     assert reporting._section(tmp_path, section, {}, catalogue([section])).notes.startswith(
         "Not on this machine: haproxy (apt-get install haproxy)."
     )
+
+
+def test_a_figure_is_drawn_again_only_where_something_is_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    svg, png = (tmp_path / "figures" / f"dst-table2.{suffix}" for suffix in ("svg", "png"))
+
+    def is_drawn() -> bool:
+        plan, request = planned(tmp_path, ("dst-table2",))
+        assert studio.draw(plan, request) == {}
+        return "drawing dst-table2" in capsys.readouterr().out
+
+    assert is_drawn() and not is_drawn()
+    before, sheets = svg.read_bytes(), sections(tmp_path)["dst-table2"]["sheets"]
+    assert sheets
+    png.write_bytes(png.read_bytes()[:-1])
+    assert is_drawn() and not is_drawn()
+    svg.unlink()
+    assert is_drawn() and svg.read_bytes() == before
+    (tmp_path / "tables" / "dst-table2" / pipeline.SECTION).unlink()
+    assert is_drawn() and not is_drawn()
+    assert sections(tmp_path)["dst-table2"]["sheets"] == sheets
