@@ -128,5 +128,5 @@ clean: ## remove results (out/) and caches
 	rm -rf out .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +
 
-distclean: clean ## and the environment (.venv, .java, .go, .axe, .peers, .brokerd, .bucket4j, .ratelimit, .pulsar, .hadoop, .erlang)
-	rm -rf .venv .java .java.partial .go .go.partial .axe .peers .brokerd .bucket4j .ratelimit .pulsar .hadoop .erlang
+distclean: clean ## and the environment (.venv, .java, .go, .axe, .peers, .brokerd, .bucket4j, .ratelimit, .pulsar, .hadoop, .s3, .erlang)
+	rm -rf .venv .java .java.partial .go .go.partial .axe .peers .brokerd .bucket4j .ratelimit .pulsar .hadoop .s3 .erlang

@@ -265,12 +265,18 @@ make_browser() {
         say "no axe-core: the test that looks for faults of the report's pages will be skipped"
 }
 
-# HDFS for tests of what a cluster keeps there: Hadoop's own mini cluster, one jar.
-make_hdfs() {
+# File systems of clusters, for tests of what is kept there: Hadoop's own mini cluster, one jar; VersityGW, in Go.
+make_file_systems() {
     case " ${RATEBED_NEEDS:-} " in
         *" hdfs "*)
             install_missing mvn maven
             make_program tests.collectors.hdfs "HDFS for tests"
+            ;;
+    esac
+    case " ${RATEBED_NEEDS:-} " in
+        *" s3 "*)
+            install_missing mvn maven
+            make_program tests.collectors.s3.server "S3 for tests" # in two minutes
             ;;
     esac
 }
@@ -303,4 +309,4 @@ case "${1:-}" in
     vm) make_vm_tools ;;
     bench) make_peers ;;
 esac
-[ "${1:-}" != test ] || { make_browser && make_hdfs; }
+[ "${1:-}" != test ] || { make_browser && make_file_systems; }

@@ -1,7 +1,10 @@
-"""A pinned file that Maven fetches: into its own repository on this machine, where it stays for the next checkout."""
+"""Pinned files that Maven fetches: into its own repository on this machine, where they stay for the next checkout."""
 
 import hashlib
+import os
+import re
 import subprocess
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,6 +13,7 @@ from testbed.hosts.capabilities import tool
 
 FETCH_TIMEOUT_S = 1200  # 24 s for 245 MB where the line is good
 _MAVEN = "apt-get install --no-install-recommends maven"
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _OFFLINE = "the first time needs access to Maven's packages"
 
 
@@ -23,29 +27,55 @@ class Artifact:
 
     def fetched(self, folder: Path) -> Path:
         """The file, in ``folder``; MachineError where Maven brings none, or another than the one that is pinned."""
-        maven = tool("mvn")
-        if maven is None:
-            raise MachineError(f"no Maven: {self.coordinates} cannot be fetched", _MAVEN)
         copy = ["dependency:copy", f"-Dartifact={self.coordinates}", f"-DoutputDirectory={folder}"]
-        try:
-            done = subprocess.run(
-                [maven, "-q", "-B", "-ntp", *copy],
-                cwd=folder,  # no project is meant
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                timeout=FETCH_TIMEOUT_S,
-            )
-        except subprocess.TimeoutExpired:
-            raise MachineError(f"mvn was not through in {FETCH_TIMEOUT_S} s", _OFFLINE) from None
-        if done.returncode:
-            raise MachineError(f"mvn failed: {' '.join((done.stdout + done.stderr).split())[-500:]}", _OFFLINE)
+        _maven(["-ntp", *copy], self.coordinates, cwd=folder)  # no project is meant
         _, name, version, *_ = self.coordinates.split(":")
         (file,) = [*folder.glob(f"{name}-{version}*")] or [folder / "nothing"]
         if not file.is_file() or file.stat().st_size != self.size_bytes or _sha512(file) != self.sha512:
             what = f"Maven brought another file than the {self.size_bytes} bytes of {name} {version} that are pinned"
             raise MachineError(what, "remove its copy from Maven's repository (~/.m2), and ask who changed it")
         return file
+
+
+def pinned(sources: Path) -> dict[str, str]:
+    """Name of a jar -> its SHA-256, as ``jars.sha256`` in ``sources`` says."""
+    lines = (sources / "jars.sha256").read_text().splitlines()
+    return {name: digest for digest, name in (line.split() for line in lines)}
+
+
+def fetch_jars(sources: Path, folder: Path, *words: str, environment: Mapping[str, str] | None = None) -> None:
+    """Into ``folder`` the jars that ``pom.xml`` in ``sources`` wants, those of ``pinned`` and no others.
+
+    ``words``: for Maven.  MachineError where it brings other bytes, or nothing.
+    """
+    goal = ["-f", str(sources / "pom.xml"), "dependency:copy-dependencies"]
+    _maven([*goal, *words, f"-DoutputDirectory={folder}"], f"jars of {sources.name}", environment=environment)
+    came = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*")}
+    if others := sorted({name for name, _ in came.items() ^ pinned(sources).items()}):
+        what = f"Maven brought other jars than jars.sha256 lists: {', '.join(others)}"
+        raise MachineError(what, "remove their copies from Maven's repository, and ask who changed them")
+
+
+def _maven(words: list[str], what: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+    """Run it; MachineError, that says ``what`` is missing, where it is not here, or fails."""
+    maven = tool("mvn")
+    if maven is None:
+        raise MachineError(f"no Maven: {what} cannot be fetched", _MAVEN)
+    try:
+        done = subprocess.run(
+            [maven, "-q", "-B", *words],
+            cwd=cwd,
+            env={**os.environ, **(environment or {})},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=FETCH_TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired:
+        raise MachineError(f"mvn was not through in {FETCH_TIMEOUT_S} s", _OFFLINE) from None
+    if done.returncode:
+        said = " ".join(_COLOUR.sub("", done.stdout + done.stderr).split())
+        raise MachineError(f"mvn failed: {said[-500:]}", _OFFLINE)
 
 
 def _sha512(path: Path) -> str:

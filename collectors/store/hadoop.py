@@ -1,7 +1,8 @@
 """Paths on any file system that Hadoop's client knows (HDFS, S3A, …), with the few methods of pathlib's that we need.
 
-Java does the work: a small process beside ours with the jars that PySpark brings, started when a path is first asked
-for something (a second), and ended with ours.  Its settings are those of ``HADOOP_CONF_DIR`` and of the path.
+Java does the work: a small process beside ours with the jars that PySpark brings, and those of ``HADOOP_CLASSPATH``
+(S3A has some of its own), started when a path is first asked for something (a second), and ended with ours.  Its
+settings are those of ``HADOOP_CONF_DIR`` and of the path.
 
 Nothing here renames, appends or replaces: a file is created where there is none, else not at all.  So it asks no more
 than object stores give.  Errors are OSErrors: FileNotFoundError, FileExistsError, EBADMSG where the file system itself
@@ -20,6 +21,7 @@ from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from core.java import find_java
@@ -41,6 +43,8 @@ _ERRORS = {
     "BlockMissingException": errno.EBADMSG,
     "AccessControlException": errno.EACCES,
 }
+# S3A's word for a conditional put that somebody else's was ahead of; of a file that is read it means damage.
+_WHERE_CREATED = {"RemoteFileChangedException": errno.EEXIST}
 
 
 class FileStatus(NamedTuple):
@@ -195,7 +199,7 @@ class _Writer(io.FileIO):
         super().close()
         java = _gateway().jvm
         try:
-            with _answered(self.path), closing(java.java.io.FileInputStream(self.kept_in)) as source:
+            with _answered(self.path, _WHERE_CREATED), closing(java.java.io.FileInputStream(self.kept_in)) as source:
                 java.org.apache.hadoop.io.IOUtils.copyBytes(source, self.stream, CHUNK_BYTES, False)
                 self.stream.close()
         finally:
@@ -219,9 +223,10 @@ def _started(pid: int) -> "JavaGateway":
     from pyspark.find_spark_home import _find_spark_home
 
     jars = Path(_find_spark_home()) / "jars"  # on a worker Python has PySpark from an archive, without them
-    configured = os.environ.get("HADOOP_CONF_DIR", "")
+    configured, further = (os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "HADOOP_CLASSPATH"))
+    classpath = os.pathsep.join(filter(None, [configured, f"{jars}/*", further]))
     port, token = launch_gateway(
-        jarpath=str(next(jars.glob("py4j-*.jar"))), classpath=os.pathsep.join(filter(None, [configured, f"{jars}/*"])),
+        jarpath=str(next(jars.glob("py4j-*.jar"))), classpath=classpath,
         javaopts=_JAVA_OPTIONS, die_on_exit=True, java_path=str(find_java() / "bin" / "java"), enable_auth=True,
         create_new_process_group=True,
     )  # fmt: skip
@@ -257,8 +262,8 @@ def _java_path(url: str) -> Any:
 
 
 @contextmanager
-def _answered(path: HadoopPath) -> Iterator[None]:
-    """Errors of Java's as OSErrors."""
+def _answered(path: HadoopPath, more: Mapping[str, int] = MappingProxyType({})) -> Iterator[None]:
+    """Errors of Java's as OSErrors: ``_ERRORS`` and ``more`` of them have names of their own."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
     try:
@@ -268,7 +273,7 @@ def _answered(path: HadoopPath) -> Iterator[None]:
         name = str(java.getClass().getSimpleName())
         if name == "RemoteException":  # that of the server, which HDFS's client does not always take out
             name = str(java.getClassName()).rpartition(".")[2]
-        code = _ERRORS.get(name, errno.EIO)
+        code = {**_ERRORS, **more}.get(name, errno.EIO)
         said = os.strerror(code) if code in (errno.ENOENT, errno.EEXIST) else f"{name}: {_first_line(java)}"
         raise OSError(code, said, path.url) from None
     except (Py4JError, ConnectionError, EOFError) as error:

@@ -7,9 +7,10 @@ import json
 import os
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pyspark
@@ -50,6 +51,9 @@ def needs_hdfs() -> pytest.MarkDecorator:
 
 class Hdfs:
     """A file system that runs."""
+
+    settings: Mapping[str, str] = MappingProxyType({})  # of Hadoop's, by which it is reached
+    jars = ""  # that Hadoop's client lacks for it
 
     def __init__(self, java: JavaGateway, cluster: Any):
         self.java, self.cluster = java, cluster

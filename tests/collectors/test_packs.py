@@ -21,6 +21,7 @@ from collectors.store.log import read_log
 from collectors.writer import is_whole
 from core.errors import MachineError
 from tests.collectors.hdfs import Hdfs, hdfs, needs_hdfs
+from tests.collectors.s3.server import S3, needs_s3, s3
 from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
@@ -29,6 +30,7 @@ PLACES = [
     "a folder",
     pytest.param("Hadoop", marks=pytest.mark.slow),
     pytest.param("HDFS", marks=[pytest.mark.slow, needs_hdfs()]),
+    pytest.param("S3", marks=[pytest.mark.slow, needs_s3()]),
 ]
 
 
@@ -45,10 +47,19 @@ def running_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def running_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
+    with s3(tmp_path_factory.mktemp("s3")) as running:
+        yield running
+
+
 @pytest.fixture(params=PLACES)
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
     if request.param == "HDFS":
         return place_of(f"{request.getfixturevalue('running_hdfs').url}/{tmp_path.name}")
+    if request.param == "S3":
+        running: S3 = request.getfixturevalue("running_s3")
+        return place_of(f"{running.url}/{tmp_path.name}", running.settings)
     return place_of(f"{'file://' * (request.param == 'Hadoop')}{tmp_path / 'there'}")
 
 
@@ -230,11 +241,9 @@ def test_packs_that_no_commit_names_go_when_they_are_a_day_old(folders: list[Pat
     assert named.exists() and young.exists() and not old.exists()
 
 
-@needs_hdfs()
-@pytest.mark.slow
-def test_of_hdfs_no_more_is_asked_than_to_create_files(folders: list[Path], running_hdfs: Hdfs, tmp_path: Path) -> None:
-    place = place_of(f"{running_hdfs.url}/{tmp_path.name}")
-    before, told = running_hdfs.counted(), list[str]()
+def damage_and_mend(folders: list[Path], place: Place, tmp_path: Path) -> None:
+    """Bring runs, flip a bit of their pack there, fetch them, and bring what the damage took."""
+    told = list[str]()
     RunPacks(place).bring(folders)
     (part,) = RunPacks(place).state().parts.values()
     pack = place / part.files[0].path
@@ -247,8 +256,44 @@ def test_of_hdfs_no_more_is_asked_than_to_create_files(folders: list[Path], runn
     assert len(told) == 1 and f"{len(folders) - 1} of its {len(folders)} runs are whole" in told[0]
     RunPacks(place).bring(folders)
     assert sorted(RunPacks(place).state().of_run) == ids(folders)
+
+
+@needs_hdfs()
+@pytest.mark.slow
+def test_of_hdfs_no_more_is_asked_than_to_create_files(folders: list[Path], running_hdfs: Hdfs, tmp_path: Path) -> None:
+    before = running_hdfs.counted()
+    damage_and_mend(folders, place_of(f"{running_hdfs.url}/{tmp_path.name}"), tmp_path)
     done = {name: count - before[name] for name, count in running_hdfs.counted().items()}
     assert done["FilesCreated"] > 5 and done["FilesRenamed"] == done["FilesAppended"] == 0
+
+
+@needs_s3()
+@pytest.mark.slow
+def test_of_s3_no_more_is_asked_than_to_put_what_is_not_there(
+    folders: list[Path], running_s3: S3, tmp_path: Path
+) -> None:
+    place = place_of(f"{running_s3.url}/{tmp_path.name}", running_s3.settings)
+    before = len(running_s3.asked())
+    damage_and_mend(folders, place, tmp_path)
+    done = running_s3.asked()[before:]
+    # A rename would be a copy and a deletion; ours is the deletion of the pack that is damaged.
+    assert done.count("PUT") > 5 and done.count("DELETE") + done.count("POST") == 1
+
+
+def put(path: Place, content: bytes, meanwhile: Callable[[], None]) -> None:
+    with path.open("xb") as file:
+        file.write(content)
+        meanwhile()
+
+
+def test_of_two_that_create_a_file_one_does(place: Place) -> None:
+    place.mkdir(parents=True, exist_ok=True)
+    first = (place / "file").open("xb")
+    first.write(b"first")
+    with pytest.raises(FileExistsError):
+        put(place / "file", b"second", first.close)
+    first.close()
+    assert (place / "file").read_bytes() == b"first"
 
 
 @pytest.mark.slow

@@ -7,20 +7,25 @@ import pytest
 
 from core.errors import MachineError
 from testbed import maven
-from testbed.maven import Artifact
+from testbed.maven import Artifact, fetch_jars
 
 CONTENT = b"a jar\n"
 PINNED = Artifact("org.nobody:thing:1.2", len(CONTENT), hashlib.sha512(CONTENT).hexdigest())
 
 
-def fetched(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str, artifact: Artifact = PINNED) -> Path:
-    """What comes of a Maven that does no more than this; it is told last which folder the file goes to."""
+def doing(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    """The folder that a Maven is told last, which does no more than this."""
     program, target = folder / "mvn", folder / "target"
     program.write_text(f'#!/bin/sh\nfor to in "$@"; do :; done; to=${{to#*=}}\n{script}\n')
     program.chmod(0o755)
     target.mkdir(exist_ok=True)
     monkeypatch.setattr(maven, "tool", lambda name: str(program))
-    return artifact.fetched(target)
+    return target
+
+
+def fetched(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Path:
+    """What comes of it."""
+    return PINNED.fetched(doing(folder, monkeypatch, script))
 
 
 def test_the_file_that_is_pinned_is_had(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,3 +47,12 @@ def test_what_is_missing_is_said_with_what_brings_it(tmp_path: Path, monkeypatch
     monkeypatch.setattr(maven, "tool", lambda name: None)
     with pytest.raises(MachineError, match=r"no Maven: org\.nobody:thing:1\.2 .*apt-get install .*maven"):
         PINNED.fetched(tmp_path)
+
+
+@pytest.mark.parametrize("script", ["", "echo other >$to/a.jar", "echo 'a jar' >$to/a.jar; echo >$to/b.jar", "exit 1"])
+def test_jars_of_other_bytes_or_names_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> None:
+    (tmp_path / "jars.sha256").write_text(f"{hashlib.sha256(CONTENT).hexdigest()}  a.jar\n")
+    fetch_jars(tmp_path, doing(tmp_path, monkeypatch, "echo 'a jar' >$to/a.jar"))
+    (tmp_path / "target" / "a.jar").unlink()
+    with pytest.raises(MachineError, match=r"other jars than jars\.sha256 lists: [ab]\.jar|mvn failed"):
+        fetch_jars(tmp_path, doing(tmp_path, monkeypatch, script))

@@ -7,7 +7,6 @@ It lies in ``.bucket4j/`` of the checkout, in a folder named for the hash of all
 
 import hashlib
 import os
-import re
 import shlex
 import shutil
 import subprocess
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from core.errors import MachineError
 from testbed.hosts.capabilities import CHECKOUT, tool
+from testbed.maven import fetch_jars, pinned
 
 SOURCES = Path(__file__).resolve().parent
 FILES = ("Member.java", "jars.sha256", "pom.xml")
@@ -24,10 +24,8 @@ SETTINGS = ("java.options", "logging.properties")
 CACHE = CHECKOUT / ".bucket4j"
 NAME = "bucket4j-member"
 RELEASE = "17"  # of Java, at least
-FETCH_TIMEOUT_S, COMPILE_TIMEOUT_S = 300, 120  # 36 s and 3 s on two cores; 17 MB of jars, and Maven's own
+COMPILE_TIMEOUT_S = 120  # 3 s on two cores
 _JDK = "apt-get install --no-install-recommends default-jdk-headless, or name a JDK of at least 17 by JAVA_HOME"
-_MAVEN = "apt-get install --no-install-recommends maven"
-_OFFLINE = "the first build needs access to Maven's packages; see testbed/servers/bucket4j/README.md"
 _SCRIPT = """#!/bin/sh
 here=${{0%/*}}
 [ "$*" != --version ] || exec echo "{versions}"
@@ -55,21 +53,20 @@ def _homes() -> Iterator[Path]:
 def built() -> Path:
     """The script; MachineError where it cannot be built."""
     if not BINARY.is_file():
-        jdk, maven = find_jdk(), tool("mvn")
+        jdk = find_jdk()
         if jdk is None:
             raise MachineError(f"no JDK: {NAME} cannot be compiled", _JDK)
-        if maven is None:
-            raise MachineError(f"no Maven: {NAME} has no jars", _MAVEN)
         CACHE.mkdir(parents=True, exist_ok=True)
         # Made aside and renamed: of two that build at once one is first, and both are right.
         with tempfile.TemporaryDirectory(dir=CACHE, prefix=".making-") as aside:
             made = Path(aside, "made")
-            _fetch(maven, jdk, made / "lib")
+            repository = f"-Dmaven.repo.local={CACHE / 'maven'}"
+            fetch_jars(SOURCES, made / "lib", repository, environment={"JAVA_HOME": str(jdk)})
             _compile(jdk, made)
             for name in SETTINGS:
                 shutil.copyfile(SOURCES / name, made / name)
             script = made / NAME
-            versions = ",".join(name.removesuffix(".jar") for name in pinned())
+            versions = ",".join(name.removesuffix(".jar") for name in pinned(SOURCES))
             script.write_text(_SCRIPT.format(java=shlex.quote(str(jdk / "bin" / "java")), versions=versions))
             script.chmod(0o755)
             try:
@@ -80,12 +77,6 @@ def built() -> Path:
     return BINARY
 
 
-def pinned() -> dict[str, str]:
-    """Name of a jar -> its SHA-256."""
-    lines = (SOURCES / "jars.sha256").read_text().splitlines()
-    return {name: digest for digest, name in (line.split() for line in lines)}
-
-
 def _folder() -> Path:
     digest = hashlib.sha256(f"{_SCRIPT}\0{RELEASE}\0".encode())
     for name in (*FILES, *SETTINGS):
@@ -93,39 +84,19 @@ def _folder() -> Path:
     return CACHE / digest.hexdigest()[:16]
 
 
-def _fetch(maven: str, jdk: Path, lib: Path) -> None:
-    """The jars, and no others; MachineError where one has other bytes than those that are pinned."""
-    goal = ["-f", str(SOURCES / "pom.xml"), "dependency:copy-dependencies"]
-    places = [f"-Dmaven.repo.local={CACHE / 'maven'}", f"-DoutputDirectory={lib}"]
-    _run([maven, "-q", "-B", *goal, *places], jdk, FETCH_TIMEOUT_S, _OFFLINE)
-    came = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in lib.glob("*")}
-    if others := sorted({name for name, _ in came.items() ^ pinned().items()}):
-        what = f"Maven brought other jars than jars.sha256 lists: {', '.join(others)}"
-        raise MachineError(what, f"remove {CACHE}, and ask who changed them")
-
-
 def _compile(jdk: Path, folder: Path) -> None:
     paths = "-cp", str(folder / "lib" / "*"), "-d", str(folder)
     words = [str(jdk / "bin" / "javac"), "--release", RELEASE, "-Xlint:all,-classfile", "-Werror", *paths]
-    _run([*words, str(SOURCES / "Member.java")], jdk, COMPILE_TIMEOUT_S, _JDK)
-
-
-def _run(command: list[str], jdk: Path, timeout_s: int, fix: str) -> None:
-    environment = {**os.environ, "JAVA_HOME": str(jdk)}
-    name = Path(command[0]).name
+    words.append(str(SOURCES / "Member.java"))
     try:
         done = subprocess.run(
-            command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout_s
+            words, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMPILE_TIMEOUT_S
         )
     except subprocess.TimeoutExpired:
-        raise MachineError(f"{name} was not through in {timeout_s} s", fix) from None
+        raise MachineError(f"javac was not through in {COMPILE_TIMEOUT_S} s", _JDK) from None
     if done.returncode:
-        raise MachineError(f"{name} failed: {_plain(done.stdout + done.stderr)[-500:]}", fix)
-
-
-def _plain(text: str) -> str:
-    """Without colours, on one line."""
-    return " ".join(re.sub(r"\x1b\[[0-9;]*m", "", text).split())
+        said = " ".join((done.stdout + done.stderr).split())
+        raise MachineError(f"javac failed: {said[-500:]}", _JDK)
 
 
 BINARY = _folder() / NAME  # once it is built

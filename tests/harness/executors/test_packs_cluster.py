@@ -1,4 +1,4 @@
-"""A campaign on workers that share no folder with whoever gave the command: runs come home from HDFS, in packs."""
+"""A campaign on workers that share no folder with whoever gave the command: runs come home by HDFS or S3, in packs."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +14,7 @@ from harness.executors.local import LocalExecutor
 from ratebed.options import SEED, make_request
 from ratebed.pipeline import make_plan
 from tests.collectors.hdfs import Hdfs, hdfs, needs_hdfs
+from tests.collectors.s3.server import S3, needs_s3, s3
 from tests.harness.common import parquet_hashes
 from tests.harness.executors.cluster import Cluster, cluster, ratebed, why_not
 
@@ -21,30 +22,45 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.long,
     pytest.mark.skipif(bool(why_not()), reason=why_not()),
-    needs_hdfs(),
+]
+SYSTEMS = [
+    pytest.param("HDFS", marks=needs_hdfs()),
+    pytest.param("S3", marks=[needs_s3(), pytest.mark.night]),
 ]
 FIGURE = "srtm-fig5"
 
 
 class Place(NamedTuple):
-    """A cluster, an HDFS, and a folder of which the cluster's workers see nothing."""
+    """A cluster, a file system, and a folder of which the cluster's workers see nothing."""
 
     cluster: Cluster
-    hdfs: Hdfs
+    system: Hdfs | S3
     own: Path
 
     def run(self, name: str) -> tuple[int, str, Path]:
         """Exit code, words and run folder of the campaign."""
-        words = [*self.cluster.words, "--packs", f"{self.hdfs.url}/ratebed"]
+        conf = {f"spark.hadoop.{key}": value for key, value in self.system.settings.items()}
+        if self.system.jars:
+            conf |= {f"spark.{process}.extraClassPath": self.system.jars for process in ("driver", "executor")}
+        words = [*self.cluster.words, "--packs", self.url]
+        words += [word for pair in conf.items() for word in ("--spark-conf", "=".join(pair))]
         command = ratebed(self.own / name, "run", FIGURE, "--scale", "tiny", *words)
         said, _ = command.communicate(timeout=2 * WAIT_S)
         return command.returncode, said, self.own / name
 
+    @property
+    def url(self) -> str:
+        """Of the packs."""
+        return f"{self.system.url}/ratebed"
 
-@pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
-    own = tmp_path_factory.mktemp("own")
-    with hdfs(tmp_path_factory.mktemp("hdfs")) as system, cluster(tmp_path_factory.mktemp("cluster"), own) as made:
+
+@pytest.fixture(scope="module", params=SYSTEMS)
+def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    own, folder = tmp_path_factory.mktemp("own"), tmp_path_factory.mktemp("there")
+    with (
+        hdfs(folder) if request.param == "HDFS" else s3(folder) as system,
+        cluster(tmp_path_factory.mktemp("cluster"), own) as made,
+    ):
         yield Place(made, system, own)
 
 
@@ -57,11 +73,12 @@ def test_runs_come_home_as_the_same_bytes_and_are_not_made_twice(place: Place) -
     assert parquet_hashes(out / "runs") == here
     assert {Path(name).parts[0] for name in here} == set(plan.campaign.wanted)
 
-    packs = RunPacks(place_of(f"{place.hdfs.url}/ratebed"))
+    packs = RunPacks(place_of(place.url, place.system.settings))
     before = packs.state()
     assert before.of_run.keys() == set(plan.campaign.wanted)
-    counted = place.hdfs.counted()
-    assert counted["FilesRenamed"] == counted["FilesAppended"] == 0
+    if isinstance(place.system, Hdfs):
+        counted = place.system.counted()
+        assert counted["FilesRenamed"] == counted["FilesAppended"] == 0
     code, said, again = place.run("second")
     assert code == 0, said
     assert parquet_hashes(again / "runs") == here
@@ -70,7 +87,7 @@ def test_runs_come_home_as_the_same_bytes_and_are_not_made_twice(place: Place) -
 
 
 def test_where_packs_cannot_be_reached_the_command_ends_with_one_line(place: Place) -> None:
-    place.hdfs.stop()
+    place.system.stop()
     code, said, out = place.run("third")
-    assert code == 1 and "hdfs://" in said.splitlines()[-1] and "can be reached" in said, said
+    assert code == 1 and place.system.url in said.splitlines()[-1] and "can be reached" in said, said
     assert "Traceback" not in said and not finished_runs(out)
