@@ -49,17 +49,16 @@ def check(testbed: Testbed, asked: PulsarRequest) -> None:
     cast = cast_of(asked.topology.node_names())
     for fault in asked.faults:
         match fault:
-            case Crash(node=node) if node in (*cast.managers, *cast.brokers):
-                continue
-            case Restart(node=node) if node in cast.managers:
-                continue
-            case Crash() | Restart():
-                raise SpecError(f"{fault}: not beside Pulsar", "crash a manager or a broker, or restart a manager")
-            case Partition() | Heal() | LinkFault() if not testbed.has_links:
-                raise SpecError(f"{fault}: there are no links to change", "use --testbed mininet")
             case Partition() | Heal() | LinkFault():
-                continue
-        raise SpecError(f"{fault}: not beside Pulsar", "crash a manager or a broker, or change a link")
+                if not testbed.has_links:
+                    raise SpecError(f"{fault}: there are no links to change", "use --testbed mininet")
+            case Crash(node=node) if node in (*cast.managers, *cast.brokers):
+                pass
+            case Restart(node=node) if node in cast.managers:
+                pass
+            case _:
+                fix = "crash a manager or a broker, restart a manager, or change a link"
+                raise SpecError(f"{fault}: not beside Pulsar", fix)
     if not profile_of(asked.config):
         raise SpecError(f"probe = {asked.config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
 
