@@ -115,12 +115,13 @@ def with_servers(specs: list[RunSpec], runs: Path) -> tuple[list[RunSpec], list[
     Whether somebody else's machines have the servers is seen there.
     """
     lacking: dict[str, list[str]] = {}
-    for system in dict.fromkeys(spec.system for spec in specs if _runs_here(spec)):
+    runs_here = {name: _runs_here(name) for name in {spec.testbed for spec in specs}}
+    for system in dict.fromkeys(spec.system for spec in specs if runs_here[spec.testbed]):
         wanted = {server.name: server.capability for server in servers_of(load_system(system))}
         lacking[system] = [f"{name} ({its.fix})" for name, its in wanted.items() if not its.find()]
     able, missing = [], dict[str, None]()
     for spec in specs:
-        lacks = lacking.get(spec.system) if _runs_here(spec) else None
+        lacks = lacking.get(spec.system) if runs_here[spec.testbed] else None
         if lacks and not is_whole(runs / id_of(spec)):
             missing |= dict.fromkeys(lacks)
         else:
@@ -128,8 +129,8 @@ def with_servers(specs: list[RunSpec], runs: Path) -> tuple[list[RunSpec], list[
     return able, list(missing)
 
 
-def _runs_here(spec: RunSpec) -> bool:
-    testbed = load_testbed(spec.testbed)
+def _runs_here(name: str) -> bool:
+    testbed = load_testbed(name)
     return testbed.real_time and testbed.has_our_files
 
 
