@@ -195,9 +195,10 @@ def _t_quantiles() -> str:
 
     Beyond the table its last entry is used: 0.6 % from the normal quantile.
     """
-    from scipy.stats import t
+    from scipy.special import stdtrit
 
-    return "array(" + ", ".join(f"{float(t.ppf(0.975, freedom))!r}D" for freedom in range(1, _TABULATED + 1)) + ")"
+    quantiles = (float(stdtrit(freedom, 0.975)) for freedom in range(1, _TABULATED + 1))
+    return "array(" + ", ".join(f"{quantile!r}D" for quantile in quantiles) + ")"
 
 
 # --- single messages -----------------------------------------------------------------------------

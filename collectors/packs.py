@@ -24,13 +24,13 @@ from pathlib import Path
 from secrets import token_hex
 from zipfile import ZipFile, ZipInfo
 
-from collectors.integrity import FILES, check_run, verified
+from collectors.integrity import FILES, check_run, is_whole, verified
 from collectors.partials import partial_of
 from collectors.schema import MANIFEST, SCHEMA_VERSION
 from collectors.store.hadoop import Place, make_durable
 from collectors.store.log import EMPTY, KeptRun, StoredFile, StoredPart, StoreState, append, read_log
 from collectors.store.parts import entry_of
-from collectors.writer import failed_folder, is_whole, set_aside
+from collectors.writer import failed_folder, set_aside
 from core.errors import MachineError
 
 PACKS = "packs"

@@ -22,7 +22,7 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from collectors.integrity import FILES, verified
+from collectors.integrity import FILES, is_whole
 from collectors.partials import partial_of
 from collectors.rows import with_typed_samples
 from collectors.schema import HISTOGRAMS, LOGS, MANIFEST, OF_REAL_NUMBERS, TABLES
@@ -103,15 +103,6 @@ def set_aside(folder: Path) -> Path:
     aside = next(path for path in map(folder.with_name, names) if not path.exists())
     folder.rename(aside)
     return aside
-
-
-def is_whole(folder: Path) -> bool:
-    """Whether there is a finished run that is as it was written."""
-    try:
-        verified(folder)
-    except MachineError:
-        return False
-    return True
 
 
 def _typed(name: str, data: pa.Table | Columns) -> pa.Table:

@@ -24,13 +24,26 @@ def sealed(content: Mapping[str, object]) -> Json:
 
 def is_sealed(content: object) -> bool:
     """Whether what was read is what ``sealed`` made."""
-    return isinstance(content, dict) and content.get(DIGEST) == _seal_of(content)
+    if not isinstance(content, dict) or DIGEST not in content:
+        return False
+    return any(seal_of(content) == content[DIGEST] for seal_of in (_quick_seal_of, _seal_of))
 
 
 def _seal_of(content: Json) -> str:
     """The digest of everything but ``DIGEST``, whatever the order and the spaces."""
-    rest = {name: value for name, value in content.items() if name != DIGEST}
-    return digest_of(json.dumps(rest, sort_keys=True, separators=(",", ":")).encode())
+    return digest_of(json.dumps(_unsealed(content), sort_keys=True, separators=(",", ":")).encode())
+
+
+def _quick_seal_of(content: Json) -> str:
+    """The same in a fifth of the time, of what msgspec writes as Python does: not letters beyond ASCII, nor 1e-05."""
+    try:
+        return digest_of(msgspec.json.encode(_unsealed(content), order="sorted"))
+    except (ValueError, OverflowError):  # a lone surrogate, a number beyond 64 bits
+        return ""
+
+
+def _unsealed(content: Json) -> Json:
+    return {name: value for name, value in content.items() if name != DIGEST}
 
 
 def run_id_of(spec: object, inputs: Mapping[str, str], code_hash: str) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
 
-from collectors.integrity import Damage, verified
+from collectors.integrity import Damage, is_whole, verified
 from collectors.partials import remove_partials
-from collectors.writer import is_whole, set_aside
+from collectors.writer import set_aside
 from core.digests import is_sealed, sealed
 from core.errors import MachineError
 from core.writing import replace_file
@@ -30,7 +30,7 @@ class Campaign:
     runs: Path  # the folder of all runs
     wanted: dict[str, RunSpec] = field(default_factory=dict)
     groups: list[list[str]] = field(default_factory=list)  # runs that are wanted together
-    _whole: set[str] = field(default_factory=set)  # known to be finished and as they were written
+    whole: set[str] = field(default_factory=set)  # known to be finished and as they were written
 
     def add(self, specs: Iterable[RunSpec], tell: Callable[[str], None] = lambda run_id: None) -> list[str]:
         """Ask for these runs, which are a group; returns their ids, of each of which it tells as soon as it has it."""
@@ -45,8 +45,8 @@ class Campaign:
 
     def missing(self) -> dict[str, RunSpec]:
         """The runs that are not there yet, or not as they were written."""
-        self._whole |= {folder.name for folder in self._there() if is_whole(folder)}
-        return {run_id: spec for run_id, spec in self.wanted.items() if run_id not in self._whole}
+        self.whole |= {folder.name for folder in self._there() if is_whole(folder)}
+        return {run_id: spec for run_id, spec in self.wanted.items() if run_id not in self.whole}
 
     def damaged(self) -> dict[str, str]:
         """The runs that are there and not as they were written, and what is wrong with each."""
@@ -62,7 +62,7 @@ class Campaign:
 
     def _there(self) -> list[Path]:
         """The folders of those runs that are there and of which nobody has asked yet whether they are whole."""
-        unknown = [run_id for run_id in self.wanted if run_id not in self._whole]
+        unknown = [run_id for run_id in self.wanted if run_id not in self.whole]
         if not unknown:
             return []
         try:

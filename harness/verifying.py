@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from pathlib import Path
 
 from collectors.integrity import Key, take_over, verified_among
 from core.errors import MachineError
-from core.records import Json
+from harness.campaign import Campaign
 from harness.executors.local import deaf_children, live_with_the_parent, spawning_pool
 
 WORTHWHILE = 2_000  # runs; fewer are verified in the time that processes take to start
@@ -17,13 +16,14 @@ AT_A_TIME = 500
 
 
 @contextmanager
-def verifying_ahead(runs: Path, jobs: int) -> Iterator[Callable[[str], None]]:
-    """Tell what is yielded the id of each run that is wanted: those that are in the folder ``runs`` are verified.
+def verifying_ahead(campaign: Campaign, jobs: int) -> Iterator[Callable[[str], None]]:
+    """Tell what is yielded the id of each run that is wanted: those that are there are verified.
 
-    So that ``verified``, after this, has nothing left to do but for what is damaged.  Of a few there is nothing to
-    gain: whoever asks for one verifies it.  MachineError if a process dies.
+    So that ``verified``, after this, has nothing left to do but for what is damaged, and the campaign knows of the
+    others that they are whole.  Of a few there is nothing to gain: whoever asks for one verifies it.  MachineError if
+    a process dies.
     """
-    ahead = _Ahead(runs, jobs)
+    ahead = _Ahead(campaign, jobs)
     try:
         yield ahead.want
         ahead.finish()
@@ -35,20 +35,20 @@ def verifying_ahead(runs: Path, jobs: int) -> Iterator[Callable[[str], None]]:
 
 
 class _Ahead:
-    def __init__(self, runs: Path, jobs: int):
-        self.runs, self.jobs = runs, jobs
+    def __init__(self, campaign: Campaign, jobs: int):
+        self.campaign, self.jobs = campaign, jobs
         self.pool: ProcessPoolExecutor | None = None  # of many
-        self._waiting: list[Path] = []
-        self._parts: list[Future[dict[Key, Json]]] = []
+        self._waiting: list[str] = []
+        self._parts: list[Future[dict[Key, bytes]]] = []
         try:
-            self._there = set(os.listdir(runs)) if jobs > 1 else set()
+            self._there = set(os.listdir(campaign.runs)) if jobs > 1 else set()
         except OSError:
             self._there = set()
 
     def want(self, run_id: str) -> None:
         if run_id in self._there:
             self._there.remove(run_id)  # another figure may want it, too
-            self._waiting.append(self.runs / run_id)
+            self._waiting.append(f"{self.campaign.runs}/{run_id}")
             if len(self._waiting) >= (AT_A_TIME if self.pool else WORTHWHILE):
                 self._begin()
 
@@ -66,4 +66,6 @@ class _Ahead:
         if self.pool:
             self._begin()
         for part in as_completed(self._parts):
-            take_over(part.result())
+            found = part.result()
+            take_over(found)
+            self.campaign.whole.update(os.path.basename(folder) for folder, *_ in found)

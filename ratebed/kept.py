@@ -5,14 +5,13 @@ a file that is not as it was written.
 """
 
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from collectors.integrity import verified
-from core.digests import DIGEST, digest_of
+from core.digests import digest_of
 from core.errors import MachineError
 from core.records import Json
 from harness.code_version import ROOT
@@ -30,10 +29,9 @@ _LIBRARIES = ("numpy", "pandas", "pyarrow", "pyspark", "scipy")
 _DRAW = ("matplotlib", "seaborn")
 
 
-def origin_of(run_folders: Sequence[Path]) -> str:
-    """What tables of these runs, by this code, are made from: a digest."""
-    runs = sorted(f"{folder.name} {verified(folder)[DIGEST]}" for folder in run_folders)
-    return digest_of("\n".join([_code(), *runs]).encode())
+def origin_of(seals: Mapping[str, str]) -> str:
+    """What tables of these runs, by this code, are made from: a digest.  ``seals``: run id -> its manifest's digest."""
+    return digest_of("\n".join([_code(), *(f"{run_id} {seals[run_id]}" for run_id in sorted(seals))]).encode())
 
 
 def kept_tables(out: Path, name: str, origin: str) -> "Tables | None":

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from collectors.writer import is_whole
+from collectors.integrity import is_whole
 from core.digests import digest_of, is_sealed
 from core.errors import MachineError, SpecError
 from core.records import Json
@@ -69,7 +69,7 @@ def make_plan(request: RunRequest) -> CampaignPlan:
     held: set[str] = set()
     if request.extra_system:
         load_system(request.extra_system)
-    with verifying_ahead(campaign.runs, request.jobs) as want:
+    with verifying_ahead(campaign, request.jobs) as want:
         for key in request.keys:
             experiment = request.figures[key].experiment
             if request.repetitions:
@@ -103,7 +103,7 @@ def make_plan(request: RunRequest) -> CampaignPlan:
 def plan_of(specs: Iterable[RunSpec], request: RunRequest) -> CampaignPlan:
     """The runs of points that are no figure's, under the name "points"."""
     campaign = Campaign(request.out / "runs")
-    with verifying_ahead(campaign.runs, request.jobs) as want:
+    with verifying_ahead(campaign, request.jobs) as want:
         ids = campaign.add((adapted(spec, request) for spec in specs), want)
     check_all(campaign.missing().values())
     return CampaignPlan(campaign, {"points": ids}, {})

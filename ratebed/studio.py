@@ -14,7 +14,7 @@ from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from collectors.integrity import verified
+from collectors.integrity import verified_brief
 from collectors.store.keeping import Store
 from core.digests import digest_of, sealed
 from core.errors import MachineError, described
@@ -46,6 +46,7 @@ class _Outcome:
     notes: list[str] = field(default_factory=list)  # of the runs' topologies: tables that were mended
     sheets: list[Json] = field(default_factory=list)  # tables in the drawing
     drawing: Json = field(default_factory=dict)  # its files, and what it looks like
+    origin: str = ""  # of its tables
 
 
 class Studio:
@@ -123,26 +124,27 @@ class Studio:
         """Compute a figure's tables, and draw them."""
         outcome = self._outcome(key)
         analytic = self.request.figures[key].experiment.analytic
-        coming = self._tables.submit(self._compute, key, outcome.run_ids) if analytic or outcome.run_ids else None
+        coming = self._tables.submit(self._compute, key, outcome) if analytic or outcome.run_ids else None
         self._painted[key] = self._painter.submit(self._paint, key, outcome, coming)
 
     def _outcome(self, key: str) -> _Outcome:
-        ids, missing, runs = self.plan.run_ids[key], self.plan.campaign.missing(), self.request.out / "runs"
-        manifests = {run_id: verified(runs / run_id) for run_id in ids if run_id not in missing}
-        doubtful = {
-            run_id: [manifest["validity"], *manifest["validity_reasons"]]
-            for run_id, manifest in manifests.items()
-            if manifest["validity"] != VALID
-        }
-        invalid = {run_id for run_id, why in doubtful.items() if why[0] == INVALID and not self.request.plot_invalid}
-        return _Outcome(
-            run_ids=[run_id for run_id in ids if run_id not in missing and run_id not in invalid],
-            failed={run_id: self._errors.get(run_id, "not run") for run_id in ids if run_id in missing},
-            doubtful=doubtful,
-            notes=list(dict.fromkeys(note for manifest in manifests.values() for note in manifest["topology_notes"])),
-        )
+        missing, runs = self.plan.campaign.missing(), self.request.out / "runs"
+        outcome, notes, seals = _Outcome(), dict[str, None](), dict[str, str]()
+        for run_id in self.plan.run_ids[key]:
+            if run_id in missing:
+                outcome.failed[run_id] = self._errors.get(run_id, "not run")
+                continue
+            run = verified_brief(f"{runs}/{run_id}")
+            notes |= dict.fromkeys(run.topology_notes)
+            if run.validity != VALID:
+                outcome.doubtful[run_id] = [run.validity, *run.validity_reasons]
+            if run.validity != INVALID or self.request.plot_invalid:
+                outcome.run_ids.append(run_id)
+                seals[run_id] = run.seal
+        outcome.notes, outcome.origin = list(notes), origin_of(seals)
+        return outcome
 
-    def _compute(self, key: str, run_ids: list[str]) -> "Tables":
+    def _compute(self, key: str, outcome: _Outcome) -> "Tables":
         from analysis.spark import java_answers, session
         from analysis.tables import Data, load
 
@@ -152,9 +154,8 @@ class Studio:
 
             for module in loaded_modules():  # Spark's workers cannot import it: they are sent what they need of it
                 cloudpickle.register_pickle_by_value(module)
-        folders = [runs / run_id for run_id in sorted(run_ids)]
         name = self.plan.settings[key].name(key)
-        if not figure.place and (kept := kept_tables(self.request.out, name, origin_of(folders))) is not None:
+        if not figure.place and (kept := kept_tables(self.request.out, name, outcome.origin)) is not None:
             self._kept.add(name)
             return kept
         if figure.experiment.analytic:
@@ -162,7 +163,7 @@ class Studio:
         with java_answers():
             spark = session(self.request.master, self.request.spark_conf)
             self._has_session = True
-            return figure.tables(load(spark, folders, self._store))
+            return figure.tables(load(spark, [runs / run_id for run_id in sorted(outcome.run_ids)], self._store))
 
     def _paint(self, key: str, outcome: _Outcome, coming: "Future[Tables] | None") -> str:
         """Draw one figure as soon as its tables are there; returns what went wrong, so that the others can go on."""
@@ -239,7 +240,7 @@ class Studio:
             "repetitions": self.request.repetitions,
             "calibration": self.request.calibration,
             "command": self.request.command(key),
-            ORIGIN: origin_of([self.request.out / "runs" / run_id for run_id in outcome.run_ids]),
+            ORIGIN: outcome.origin,
         }
         section[TABLES] = {path.name: digest_of(path.read_bytes()) for path in sorted(folder.glob("*.parquet"))}
         replace_file(folder / SECTION, json.dumps(sealed(section), indent=2).encode())

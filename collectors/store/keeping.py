@@ -13,12 +13,11 @@ from pathlib import Path
 from threading import Lock
 from uuid import uuid4
 
-from collectors.integrity import FILES, verified
+from collectors.integrity import FILES, is_whole, verified
 from collectors.store import claims
 from collectors.store.hadoop import Place
 from collectors.store.log import EMPTY, StoredPart, StoreState, append, read_log
 from collectors.store.parts import FILE_BYTES, FromFolders, FromPart, Source, damage_of, entry_of, write_part
-from collectors.writer import is_whole
 from core.errors import MachineError
 
 PART_RUNS = 20_000  # at most: who takes one run out of a part writes the others anew

@@ -18,10 +18,11 @@ from secrets import token_hex
 from threading import Thread
 from typing import TYPE_CHECKING
 
+from collectors.integrity import is_whole
 from collectors.packs import RunPacks
 from collectors.partials import own_mark
 from collectors.store.hadoop import HadoopPath, Place, place_of
-from collectors.writer import is_whole, record_failure
+from collectors.writer import record_failure
 from core.errors import MachineError, SystemFault, one_line
 from harness.code_version import code_hash
 from harness.estimate import expected_seconds

@@ -27,11 +27,11 @@ from typing import IO
 
 import msgspec
 
-from collectors.integrity import verified
+from collectors.integrity import is_whole, verified
 from collectors.packs import RunPacks
 from collectors.partials import partial_of, remove_partials
 from collectors.store.hadoop import place_of
-from collectors.writer import is_whole, record_failure
+from collectors.writer import record_failure
 from core.errors import HarnessError, MachineError, SystemFault
 from core.garbage import collect_rarely
 from harness.code_version import code_hash, id_of

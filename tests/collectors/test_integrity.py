@@ -8,17 +8,31 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from collectors import partials
-from collectors.integrity import Damage, check_identity, check_run, read_manifest, verified
+from collectors import integrity, partials
+from collectors.integrity import (
+    Brief,
+    Damage,
+    check_identity,
+    check_run,
+    is_whole,
+    read_manifest,
+    verified,
+    verified_brief,
+)
 from collectors.schema import SCHEMA_VERSION
-from collectors.writer import is_whole, set_aside
+from collectors.writer import set_aside
 from core.digests import is_sealed, sealed
 from core.errors import MachineError
+from core.records import Json
 from tests.damage import verify_mutations
 from tests.runs import SPEC, write_small_run
 
 ROOT = Path(__file__).parents[2]
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters())
+_JSON = st.recursive(_SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8)
 
 
 def test_a_whole_run_verifies_and_lists_its_files(tmp_path: Path) -> None:
@@ -102,6 +116,21 @@ def test_a_seal_does_not_hang_on_order_or_spaces() -> None:
     content = sealed({"b": (1, 2), "a": {"x": 1.5}})
     assert is_sealed(json.loads(json.dumps(content, indent=7, sort_keys=True)))
     assert not is_sealed({**content, "b": [2, 1]}) and not is_sealed([]) and not is_sealed({"b": 1})
+
+
+@given(_JSON)
+def test_whatever_python_writes_as_json_is_sealed_and_read_again(content: Json) -> None:
+    text = json.dumps(sealed({"told": content}))
+    read = integrity._decoded(text.encode())
+    assert is_sealed(read) and not is_sealed({**read, "more": 0}) and not is_sealed({**read, "told": [content]})
+
+
+@pytest.mark.parametrize("host", ["vm", "N\u00fcrnberg", "\udc80", float("nan"), 1e-5, 2**70])
+def test_a_run_is_the_same_in_brief(tmp_path: Path, host: object) -> None:
+    judged = {"validity": "degraded", "validity_reasons": ["late"], "topology_notes": ["mended"]}
+    run = write_small_run(tmp_path, host=host, **judged)
+    brief = verified_brief(str(run))
+    assert brief == Brief("degraded", ("late",), ("mended",), verified(run)["sha256"])
 
 
 def test_only_folders_of_processes_that_are_provably_dead_are_removed(tmp_path: Path) -> None:

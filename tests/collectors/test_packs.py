@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors import packs
+from collectors.integrity import is_whole
 from collectors.packs import RunPacks
 from collectors.store import hadoop
 from collectors.store.hadoop import HadoopPath, Place, place_of
 from collectors.store.log import read_log
-from collectors.writer import is_whole
 from core.errors import MachineError
 from tests.collectors.hdfs import Hdfs, hdfs, needs_hdfs
 from tests.collectors.s3.server import S3, needs_s3, s3

@@ -5,6 +5,7 @@ import pytest
 from collectors import integrity
 from collectors.integrity import Damage, verified
 from harness import verifying
+from harness.campaign import Campaign
 from harness.verifying import verifying_ahead
 from tests.runs import write_small_run
 
@@ -18,9 +19,11 @@ def eager(monkeypatch):
 
 
 def verify_ahead(folders, jobs):
-    with verifying_ahead(folders[0].parent, jobs) as want:
+    campaign = Campaign(folders[0].parent)
+    with verifying_ahead(campaign, jobs) as want:
         for folder in folders:
             want(folder.name)
+    return campaign.whole
 
 
 def spoil(folder):
@@ -32,7 +35,7 @@ def test_what_processes_found_whole_is_not_read_again(tmp_path, eager):
     folders = [write_small_run(tmp_path, seed) for seed in range(5)]
     spoil(folders[3])
     absent = tmp_path / "0123456789abcdef"
-    verify_ahead([*folders, absent], 2)
+    assert verify_ahead([*folders, absent], 2) == {folder.name for folder in folders if folder != folders[3]}
     for folder in folders:
         spoil(folder)  # nobody looks
     for folder in folders[:3]:

@@ -1,17 +1,23 @@
 """A figure's tables are kept while code, libraries and runs are those that made them, and not a moment longer."""
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from collectors.integrity import verified
 from collectors.writer import set_aside
-from core.digests import digest_of, sealed
+from core.digests import DIGEST, digest_of, sealed
 from ratebed import kept
-from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of, origin_of
+from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of
 from ratebed.pipeline import SECTION, TABLES
 from tests.runs import write_small_run
+
+
+def origin_of(runs: Iterable[Path]) -> str:
+    return kept.origin_of({folder.name: verified(folder)[DIGEST] for folder in runs})
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from benchmarks.standalone import WAIT_S
-from collectors.writer import is_whole
+from collectors.integrity import is_whole
 from harness.campaign import Campaign, finished_runs
 from harness.executors.local import LocalExecutor
 from harness.matrix import read_matrix

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from collectors.integrity import is_whole
 from collectors.packs import RunPacks
 from collectors.partials import own_mark
 from collectors.store.hadoop import place_of
-from collectors.writer import is_whole
 from harness.code_version import ROOT, code_hash, id_of
 from harness.executors import worker
 from tests.harness.common import small
