@@ -66,6 +66,7 @@ def table_view(frame: "pd.DataFrame") -> Json:
     y = "mean" if "mean" in measures else next(iter([*rather, *varying, *measures]), "")
     times = [name for name in _TIMES if name in frame and _is_number(frame[name])]
     factors = [name for name in telling if name != series and _is_number(frame[name])]
+    factors.sort(key=lambda name: -frame[name].nunique() if _UNITS.search(name) else 0)  # an axis has a unit
     texts = [name for name in telling if name != series]
     x = next(iter([*times, *factors, *texts, *filter(None, [series])]), "")
     return {
@@ -83,19 +84,43 @@ def table_view(frame: "pd.DataFrame") -> Json:
 
 def columns_of(frame: "pd.DataFrame") -> tuple[list[str], list[str]]:
     """The columns that are measured, and those whose values tell conditions apart, in their order."""
-    measures, telling = [], []
+    measures: dict[str, int] = {}  # and how many values each has
+    telling: list[str] = []
     for name in map(str, frame.columns):
         if name in _IDENTITIES:
             continue
         column = frame[name]
-        distinct = (column.map(str) if column.dtype.kind == "O" else column).nunique(dropna=False)
+        distinct = _hashable(column).nunique(dropna=False)
         if _is_number(column) and (_UNITS.search(name) or distinct > _NUMBERS_TELLING or (column.dtype.kind == "f" and
                                    distinct > max(1, len(frame) // 2))):  # fmt: skip
             if name not in ("low", "high"):
-                measures.append(name)
+                measures[name] = distinct
         elif 1 < distinct <= _VALUES_TELLING or (name in _SERIES and distinct):
             telling.append(name)
-    return [name for name in measures if name not in _TIMES], telling
+    factors = _factors(frame, measures, telling)
+    telling = [name for name in map(str, frame.columns) if name in {*telling, *factors}]
+    return [name for name in measures if name not in {*_TIMES, *factors}], telling
+
+
+def _factors(frame: "pd.DataFrame", measures: Mapping[str, int], telling: Sequence[str]) -> list[str]:
+    """Of numbers that look measured, ``rtt_ms`` say, those that an experiment set.
+
+    They have few values, which are the same in every repetition, and do not follow from what else tells rows apart.
+    """
+    if "repetition" not in frame:
+        return []
+    few = (name for name, distinct in measures.items() if 1 < distinct <= _NUMBERS_TELLING)
+    found = [name for name in few if name not in _TIMES and not name.endswith("count")
+             and frame.groupby("repetition")[name].apply(lambda its: tuple(sorted(its))).nunique() == 1]  # fmt: skip
+    for name in sorted(found, key=lambda name: -measures[name]):  # what follows from others has more values than they
+        others = [_hashable(frame[other]) for other in (*telling, *found) if other != name]
+        if others and frame[name].groupby(others, dropna=False).nunique().max() <= 1:
+            found.remove(name)
+    return found
+
+
+def _hashable(column: "pd.Series") -> "pd.Series":
+    return column.map(str) if column.dtype.kind == "O" else column
 
 
 def _is_number(column: "pd.Series") -> bool:

@@ -322,6 +322,18 @@ def test_axes_of_a_table():
     assert columns_of(TABLES["runs"]) == (["p99_ms"], ["system", "size"])
 
 
+def test_numbers_that_an_experiment_set_tell_rows_apart_and_are_axes():
+    grid = [(way, rtt, each) for each in range(3) for way in ("split", "central") for rtt in (0.1, 1.0, 40.0)]
+    rows = pd.DataFrame(grid, columns=["way", "rtt_ms", "repetition"])
+    rows["debt_ms"] = rows.rtt_ms.where(rows.way == "central", 0.0)  # what follows from both
+    rows["broker_count"], rows["list"] = 2, [[1]] * len(rows)
+    rows["p99_ms"] = [1.0, 2.0, 2.0, 3.0, 3.0, 1.0] * 3
+    rows.loc[0, "p99_ms"] = 3.0  # measured: not the same in every repetition
+    assert columns_of(rows) == (["debt_ms", "broker_count", "p99_ms"], ["way", "rtt_ms"])
+    assert table_view(rows)["x"] == "rtt_ms" and table_view(rows)["series"] == "way"
+    assert columns_of(rows.drop(columns="repetition"))[1] == ["way"]  # nobody knows
+
+
 def test_a_table_of_one_row_lists_and_no_numbers_can_be_shown():
     odd = pd.DataFrame({"name": ["a"], "way": [[1, 2]], "is_on": [True], "nothing": [None]})
     view = json.loads(json.dumps(table_view(odd), allow_nan=False))
