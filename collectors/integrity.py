@@ -40,6 +40,9 @@ class Brief(msgspec.Struct, frozen=True, rename={"seal": DIGEST}):
     seal: str  # the manifest's own digest: that of everything the run is
 
 
+_BRIEF = msgspec.json.Decoder(Brief)
+
+
 def read_manifest(folder: Path) -> Json:
     """The manifest of a run, finished or failed, as it was written; its tables are not looked at.
 
@@ -142,9 +145,6 @@ def verified_brief(folder: str) -> Brief:
         return _BRIEF.decode(content)
     except msgspec.DecodeError:
         return msgspec.convert(_decoded(content), Brief)
-
-
-_BRIEF = msgspec.json.Decoder(Brief)
 
 
 def is_whole(folder: Path) -> bool:
