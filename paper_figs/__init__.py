@@ -85,6 +85,7 @@ FIGURES = {
     "drl-shift": "paper_figs.drl.shift:FIGURE",
     "drl-interval": "paper_figs.drl.interval:FIGURE",
     "drl-topics": "paper_figs.drl.topics:FIGURE",
+    "pulsar-quota": "paper_figs.drl.quota:FIGURE",
     "limiters-plane": "paper_figs.beyond.plane:FIGURE",
     "limiters-partition": "paper_figs.beyond.partition:FIGURE",
     "placement-bound": "paper_figs.beyond.placement_bound:FIGURE",
@@ -110,6 +111,7 @@ FIGURES = {
 PAPERS = {
     "srtm": "Distributed rate limiting and load distribution (SRTM)",
     "drl": "Beyond the sources: one token bucket over many brokers",
+    "pulsar": "Beyond the sources: one token bucket over many brokers",
     "crdt": "Rate limiting with CRDTs (Henriksson and Bennhage)",
     "dst": "Distributed system throttlers (DST)",
     "epulsar": "Topics placed near their clients (ePulsar)",
@@ -125,7 +127,7 @@ OWN = "Of your own"  # what is of no paper, or from outside the tree
 CLAIM_LETTERS = {
     **dict.fromkeys("RM", "srtm"),
     **dict.fromkeys("FK", "drl"),
-    **{"T": "crdt", "S": "dst", "E": "epulsar", "P": "epulsar", "W": "limiters", "D": "deployed"},
+    **{"T": "crdt", "S": "dst", "E": "epulsar", "P": "epulsar", "W": "limiters", "D": "deployed", "Q": "pulsar"},
 }
 
 

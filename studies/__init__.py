@@ -20,6 +20,7 @@ STUDIES = {
     "links": "studies.links.study:STUDY",
     "placement": "studies.placement.study:STUDY",
     "placement-on-pulsar": "studies.placement_on_pulsar.study:STUDY",
+    "quota": "studies.quota.study:STUDY",
     "policies": "studies.policies.study:STUDY",
     "coordinates": "studies.coordinates.study:STUDY",
     "profile": "studies.profile.study:STUDY",

@@ -27,11 +27,16 @@ def placed_topology() -> "Topology":
 
 @contextmanager
 def started(folder: Path) -> Iterator["PulsarCluster"]:
-    """The cluster, up, with hosts for clients at the first two sites."""
+    """The cluster, up, with hosts for clients and TB Adaptor at the first two sites; it shares quotas of groups."""
+    from systems.distribution.tb_adaptor import ADAPTOR
     from testbed.hosts.mininet.site import MininetSite
     from testbed.servers.pulsar.cluster import PulsarCluster
+    from testbed.servers.pulsar.settings import group_settings
     from testbed.topologies.places import with_clients
 
-    topology = with_clients(placed_topology(), {CLIENTS: 0, "clients2": 1}, 0)
-    with MininetSite(topology, folder / "run", folder) as site, PulsarCluster(site, NAMES, "store", NAMES[:1]) as up:
+    topology = with_clients(placed_topology(), {CLIENTS: 0, "clients2": 1, ADAPTOR: 0}, 0)
+    with (
+        MininetSite(topology, folder / "run", folder) as site,
+        PulsarCluster(site, NAMES, "store", NAMES[:1], broker_options=group_settings(1)) as up,
+    ):
         yield up

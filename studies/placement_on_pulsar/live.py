@@ -6,8 +6,7 @@ alone in a namespace of a fresh tenant, and moved about before time 0, so that n
 """
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from secrets import token_hex
@@ -30,16 +29,14 @@ from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
-from testbed.servers.pulsar.admin import WHOLE, Topic
-from testbed.servers.pulsar.client_host import SUBSCRIPTION
+from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.cluster import PulsarCluster
-from testbed.servers.pulsar.transfers import Bundled, TopicTraffic, transfer_all
+from testbed.servers.pulsar.transfers import TopicTraffic, make_topics, put_topics
 from testbed.servers.serf import SerfCluster
 from testbed.servers.server import ServerProcess
 
 LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
 SCALE_NS = 10 * MILLISECOND_NS  # ours: moves take tens of milliseconds
-AT_ONCE = 16  # ours: namespaces that are made, topics that are moved before time 0
 REST_S = 120.0  # for what was sent to be acknowledged and delivered
 
 
@@ -84,7 +81,7 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
         fleet.script = site.folder / "clients" / "script.json"
         _write(fleet, script)
         topics = {topic.name: script.topic(topic.name) for topic in asked.load.topics}
-        _make(cluster, topics.values())
+        make_topics(cluster.admin, list(topics.values()))
         crews = [(crew, _hired(stack, cluster, crew, topics)) for crew in asked.crews]
         _warm_up(cluster, list(topics.values()), asked.rule.warm_up_moves)
         fleet.connect()
@@ -130,19 +127,6 @@ def _write(fleet: NodeFleet, script: PulsarScript) -> None:
     fleet.script.write_bytes(msgspec.json.encode(script))
 
 
-def _make(cluster: PulsarCluster, topics: Iterable[Topic]) -> None:
-    """A tenant, and in it each topic with its subscription, which its owner has loaded then."""
-    made = list(topics)
-    cluster.admin.make_tenant(made[0].tenant)
-
-    def make(topic: Topic) -> None:
-        cluster.admin.make_namespace(topic.tenant, topic.namespace)
-        cluster.admin.subscribe(topic, SUBSCRIPTION)
-
-    with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(make, made))
-
-
 def _hired(stack: ExitStack, cluster: PulsarCluster, crew: ClientCrew, topics: Mapping[str, Topic]) -> TopicTraffic:
     mine = [topics[name] for name in crew.topics]
     traffic = TopicTraffic(cluster, crew.node, mine, f"{crew.node}-{crew.role}s", [crew.role], crew.node)
@@ -156,10 +140,7 @@ def _warm_up(cluster: PulsarCluster, topics: Sequence[Topic], count: int) -> Non
     for _ in range(count if len(brokers) > 1 else 0):
         owners = [cluster.admin.owner_of(topic) for topic in topics]
         after = [brokers[(brokers.index(owner) + 1) % len(brokers)] for owner in owners]
-        plan = [(Bundled(topic, WHOLE), target) for topic, target in zip(topics, after, strict=True)]
-        for moved in transfer_all(cluster.admin, plan, AT_ONCE):
-            if not moved.landed:
-                raise MachineError(f"{moved.topic} did not go to {moved.target}: {moved.problem}", "see brokers' logs")
+        put_topics(cluster.admin, zip(topics, after, strict=True))
 
 
 class _Trouble:

@@ -1,8 +1,6 @@
 """What stands beside the nodes on real hosts, or in their place: Pulsar's REST, its ZooKeeper, Serf's agents."""
 
 import json
-import os
-import socket
 import sys
 import threading
 import time
@@ -10,7 +8,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 import msgspec
@@ -24,8 +22,8 @@ from systems.placement.messages import AtSite, Changed, WatchEntries
 from systems.placement.monitoring import OWNERS, Rates
 from testbed.brokers.plane import NoPlane
 from testbed.hosts.loop import Clock, Loop
-from testbed.nodes.planes import Count, Plane, Report, ServerAt, Surroundings
-from testbed.servers.pulsar.admin import WHOLE, Admin, Topic
+from testbed.nodes.planes import Count, Heard, Plane, Report, ServerAt, Surroundings, all_of
+from testbed.servers.pulsar.admin import WHOLE, Admin, Topic, connect_to
 from testbed.servers.pulsar.owners import OwnerWatch, entry_of, owner_in
 from testbed.servers.pulsar.transfers import MOVE_S
 from testbed.servers.serf_agent import SerfAgent
@@ -122,7 +120,7 @@ class PulsarStore(ZooKeeperStore):
 
     def _changes(self) -> list[Effect]:
         effects: list[Effect] = []
-        for at_ns, unit, content in _all_of(self._told):
+        for at_ns, unit, content in all_of(self._told):
             node = self._script.node_of(owner_in(content))
             if self._owners.get(unit, "") == node:
                 continue
@@ -155,15 +153,13 @@ class PulsarBrokerPlane(Plane):
     """
 
     def __init__(self, loop: Loop, name: str, script: PulsarScript, report: Report, events: Path):
-        self._name, self._script, self._report = name, script, report
+        self._name, self._script = name, script
         self._own = script.brokers[name]
         first = [self._own, *(broker for broker in script.brokers.values() if broker != self._own)]
-        self._admin = Admin({broker: partial(_connected, broker) for broker in first})
+        self._admin = Admin({broker: partial(connect_to, broker) for broker in first})
         self._pool = ThreadPoolExecutor(script.executors, "unload")
         self._events, self._lock = events.open("w", buffering=1), threading.Lock()
-        self._come: SimpleQueue[object] = SimpleQueue()
-        self._wake, self._over = os.eventfd(0, os.EFD_NONBLOCK), threading.Event()
-        loop.on_readable(self._wake, self._hear)
+        self._heard, self._over = Heard(loop, report), threading.Event()
 
     def actuate(self, command: object) -> None:
         """Begin to carry a command out; SystemFault for another one than ``Unload``."""
@@ -189,7 +185,7 @@ class PulsarBrokerPlane(Plane):
         except MachineError as error:
             problem = str(error)
         row = command.unit, self._name, command.target, asked_at_ns, time.time_ns(), problem
-        self._say(Unloaded(command.unit))
+        self._heard.say(Unloaded(command.unit))
         with self._lock:
             self._events.write(json.dumps(row) + "\n")
 
@@ -200,16 +196,7 @@ class PulsarBrokerPlane(Plane):
             except MachineError as error:
                 print(f"{self._name}: {error}", file=sys.stderr, flush=True)
                 continue
-            self._say(Served(served_in(told, self._script)))
-
-    def _say(self, measurement: object) -> None:
-        self._come.put(measurement)
-        os.eventfd_write(self._wake, 1)
-
-    def _hear(self) -> None:
-        os.eventfd_read(self._wake)
-        for measurement in _all_of(self._come):
-            self._report(measurement)
+            self._heard.say(Served(served_in(told, self._script)))
 
 
 def served_in(told: dict[str, Any], script: PulsarScript) -> dict[str, ServedTopic]:
@@ -232,18 +219,3 @@ def _served(figures: dict[str, Any]) -> ServedTopic:
 
 def _names(clients: Iterable[dict[str, Any]], field: str) -> tuple[str, ...]:
     return tuple(sorted(str(client[field]) for client in clients if field in client))
-
-
-def _connected(broker: str, timeout_s: float) -> socket.socket:
-    address, _, port = broker.rpartition(":")
-    return socket.create_connection((address, int(port)), timeout_s)
-
-
-def _all_of(queue: "SimpleQueue[Any]") -> list[Any]:
-    """What is in there now."""
-    found: list[Any] = []
-    while True:
-        try:
-            found.append(queue.get_nowait())
-        except Empty:
-            return found

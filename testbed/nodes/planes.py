@@ -4,7 +4,9 @@ A system declares its plane (``System.plane``): a callable that is given the loo
 surroundings, what takes its reports, and what counts the bytes that it sends.
 """
 
+import os
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
 import msgspec
@@ -101,3 +103,33 @@ def _made(system: System, name: str, *arguments: object) -> Any:
     if not callable(make):
         raise SpecError(f"system {system.key}: {name!r} is a {type(make).__name__}", "name something that makes one")
     return make(*arguments)
+
+
+class Heard:
+    """What threads of a plane measure, reported one after the other by the loop's own thread."""
+
+    def __init__(self, loop: Loop, report: Report):
+        self._report = report
+        self._come: SimpleQueue[object] = SimpleQueue()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK)
+        loop.on_readable(self._wake, self._hear)
+
+    def say(self, measurement: object) -> None:
+        """Have it reported soon; any thread may."""
+        self._come.put(measurement)
+        os.eventfd_write(self._wake, 1)
+
+    def _hear(self) -> None:
+        os.eventfd_read(self._wake)
+        for measurement in all_of(self._come):
+            self._report(measurement)
+
+
+def all_of(queue: "SimpleQueue[Any]") -> list[Any]:
+    """What is in there now."""
+    found: list[Any] = []
+    while True:
+        try:
+            found.append(queue.get_nowait())
+        except Empty:
+            return found

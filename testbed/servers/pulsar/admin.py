@@ -104,6 +104,26 @@ class Admin:
         path = f"/admin/v2/{topic.kind}/{topic.tenant}/{topic.namespace}/{quote(topic.name)}/subscription"
         self._make(f"{path}/{quote(subscription)}", {"ledgerId": -1, "entryId": -1})
 
+    def make_group(self, name: str, rate_rps: int) -> None:
+        """A resource group (PIP-82): brokers together take so many messages a second for all of its namespaces."""
+        self._ask("PUT", f"/admin/v2/resourcegroups/{quote(name)}", {"publishRateInMsgs": rate_rps})
+
+    def join_group(self, topic: Topic, name: str) -> None:
+        """Let a topic's namespace have its part of a group's quota; "": of none any more."""
+        path = f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}/resourcegroup"
+        if name:
+            self._ask("POST", f"{path}/{quote(name)}")
+        else:
+            self._ask("DELETE", path)
+
+    def limit(self, topic: Topic, rate_rps: int) -> None:
+        """Let each topic of a topic's namespace take so many messages a second; 0: as many as come."""
+        path = f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}/publishRate"
+        if rate_rps:
+            self._ask("POST", path, {"publishThrottlingRateInMsg": rate_rps, "publishThrottlingRateInByte": -1})
+        else:
+            self._ask("DELETE", path)
+
     def alive(self) -> list[str]:
         """The ids of brokers that the cluster knows to be there."""
         return sorted(json.loads(self._ask("GET", f"/admin/v2/brokers/{CLUSTER}")))
@@ -156,6 +176,12 @@ class Admin:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             response = connection.getresponse()
             return response.status, response.getheader("Location") or "", response.read()
+
+
+def connect_to(broker: str, timeout_s: float) -> socket.socket:
+    """A connection to the web port of a broker, by its id, from where this process is."""
+    address, _, port = broker.rpartition(":")
+    return socket.create_connection((address, int(port)), timeout_s)
 
 
 def topic_hash(topic: Topic) -> int:

@@ -3,6 +3,7 @@
     {"do": "connect", "service": "pulsar://…", "topics": ["persistent://…"], "roles": ["producer", "consumer"],
      "name": "clients"}                  called clients.0, clients.1, … in the order of topics; "": as Pulsar likes
     {"do": "play", "rate_rps": 20, "size_bytes": 64}    to each topic; open loop, paced by a thread
+    {"do": "offer", "path": LOAD, "epoch_ns": 17…}    or what an .npz says: columns ``DUE``, in order of time
     {"do": "end"}                        send no more
     {"do": "status"}                     what is unacknowledged; what has come
     {"do": "collect", "path": ROWS}      the rows as .npz, two tables (``SENT``, ``GOT``)
@@ -15,7 +16,7 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 SENT = ("topic", "message", "intended_at_ns", "sent_at_ns", "acknowledged_at_ns")
 GOT = ("topic", "message", "received_at_ns")
+DUE = ("topic", "message", "intended_at_ns")  # of a load; instants since its epoch
 SUBSCRIPTION = "ratebed"
 SEND_TIMEOUT_MS = 120_000  # ours: longer than a broker is missed
 _PENDING = 100_000
@@ -102,8 +104,13 @@ class ClientHost:
     def play(self, rate_rps: float, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send; ``rate_rps``: to each topic; ``size_bytes``: of a message, enough for its number at least."""
         self._size_bytes = size_bytes
-        self._pacer = threading.Thread(target=self._send_all, args=(rate_rps,), daemon=True)
-        self._pacer.start()
+        self._begin(self._evenly(rate_rps))
+
+    def offer(self, path: str, epoch_ns: int) -> None:
+        """Begin to send what is due, from an instant of CLOCK_REALTIME on."""
+        with np.load(path) as table:
+            columns = [table[name].tolist() for name in DUE]
+        self._begin((topic, message, epoch_ns + at_ns) for topic, message, at_ns in zip(*columns, strict=True))
 
     def end(self) -> None:
         """Send no more."""
@@ -120,15 +127,23 @@ class ClientHost:
         got = {f"got_{name}": column for name, column in self.got.columns().items()}
         write_columns(Path(path), {**sent, **got})
 
-    def _send_all(self, rate_rps: float) -> None:
+    def _evenly(self, rate_rps: float) -> Iterator[tuple[int, int, int]]:
         """Topics in turn, evenly spread: message k of topic i is due (k + i / topics) periods after the beginning."""
         topic_count, at_ns = len(self._producers), time.time_ns()
         step_ns = SECOND_NS / rate_rps / topic_count
         for number in count():
-            due_ns = at_ns + int(number * step_ns)
+            yield number % topic_count, number // topic_count, at_ns + int(number * step_ns)
+
+    def _begin(self, due: Iterator[tuple[int, int, int]]) -> None:
+        self._over.clear()
+        self._pacer = threading.Thread(target=self._send_all, args=(due,), daemon=True)
+        self._pacer.start()
+
+    def _send_all(self, due: Iterator[tuple[int, int, int]]) -> None:
+        for topic, message, due_ns in due:
             if self._over.wait(max(0, due_ns - time.time_ns()) / SECOND_NS):
                 return
-            self._send(number % topic_count, number // topic_count, due_ns)
+            self._send(topic, message, due_ns)
 
     def _send(self, topic: int, message: int, due_ns: int) -> None:
         sent_ns = time.time_ns()
@@ -159,7 +174,7 @@ def main() -> None:
     """Serve until standard input ends."""
     sys.path.append(str(CLIENT))
     host = ClientHost(sys.argv[1])
-    serve({name: getattr(host, name) for name in ("connect", "play", "end", "status", "collect")})
+    serve({name: getattr(host, name) for name in ("connect", "play", "offer", "end", "status", "collect")})
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ nothing that another's sees.  All that it writes is in the site's folder.
 
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from secrets import token_hex
+from types import MappingProxyType
 from typing import Self
 
 from core.errors import MachineError, SpecError
@@ -71,19 +72,26 @@ class PulsarProcess:
 class PulsarCluster(ServerGroup):
     """A broker beside each of ``nodes``, ZooKeeper beside ``main``, a bookie beside each of ``bookies``.
 
-    ``log_level``: ``info`` also tells how long each step of a move took.  A context manager that starts all of it.
-    MachineError where this machine has no Pulsar.
+    ``log_level``: ``info`` also tells how long each step of a move took.  ``broker_options``: settings of brokers,
+    beside ours.  A context manager that starts all of it.  MachineError where this machine has no Pulsar.
     """
 
     name = "pulsar"
 
     def __init__(
-        self, site: Site, nodes: Sequence[str], main: str, bookies: Sequence[str] = (), log_level: str = "warn"
+        self,
+        site: Site,
+        nodes: Sequence[str],
+        main: str,
+        bookies: Sequence[str] = (),
+        log_level: str = "warn",
+        broker_options: Mapping[str, object] = MappingProxyType({}),
     ):
         require("pulsar", "java")
         if not nodes:
             raise SpecError("a Pulsar cluster of no brokers", "name a node")
         self.site, self._log_level, self._secret = site, log_level, token_hex(16)
+        self._broker_options = broker_options
         bookie_nodes = bookies or (main,)
         port = partial(_port, site)
         self._ports = {node: (port(node, settings.BROKER_PORT), port(node, settings.WEB_PORT)) for node in nodes}
@@ -220,7 +228,8 @@ class PulsarCluster(ServerGroup):
 
     def _broker_words(self, part: PulsarProcess) -> list[str]:
         listening, ports = listening_address(part.address), self._ports[part.node]
-        file = part.written(settings.broker_settings(self._ensemble, part.address, listening, ports))
+        told = settings.broker_settings(self._ensemble, part.address, listening, ports, self._broker_options)
+        file = part.written(told)
         return self._java(part, settings.BROKER, "org.apache.pulsar.PulsarBrokerStarter", "--broker-conf", file)
 
     def _listens(self, node: str) -> bool:

@@ -160,8 +160,10 @@ def bookie_settings(ensemble: Ensemble, address: str, port: int, folder: str) ->
     }
 
 
-def broker_settings(ensemble: Ensemble, address: str, listening: str, ports: Sequence[int]) -> dict[str, object]:
-    """A broker that moves nothing by itself; ``ports``: of its own protocol and of the web.
+def broker_settings(
+    ensemble: Ensemble, address: str, listening: str, ports: Sequence[int], more: Mapping[str, object]
+) -> dict[str, object]:
+    """A broker that moves nothing by itself; ``ports``: of its own protocol and of the web; ``more``: what a run wants.
 
     Who owns what is in ZooKeeper (the table view of the metadata store), as ePulsar has it, and can be watched there.
     """
@@ -213,4 +215,17 @@ def broker_settings(ensemble: Ensemble, address: str, listening: str, ports: Seq
         "statsUpdateInitialDelayInSecs": 5,
         "brokerShutdownTimeoutMs": 3_000,
         "exposeTopicLevelMetricsInPrometheus": True,
+        **more,
+    }
+
+
+def group_settings(interval_s: int) -> dict[str, object]:
+    """Of brokers that share quotas of resource groups (PIP-82), off as Pulsar comes: each tells the others what it
+    took, on a topic of theirs, and computes its part anew, every ``interval_s`` (60 as it comes).
+    """
+    return {
+        "resourceUsageTransportClassName": (
+            "org.apache.pulsar.broker.resourcegroup.ResourceUsageTopicTransportManager"
+        ),
+        "resourceUsageTransportPublishIntervalInSecs": interval_s,
     }

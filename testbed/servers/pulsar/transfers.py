@@ -17,9 +17,10 @@ import numpy as np
 from core.errors import MachineError
 from core.records import Int64
 from core.units import SECOND_NS
+from testbed.brokers.publish_host import write_columns
 from testbed.hosts.site import Program, python_agent
-from testbed.servers.pulsar.admin import Admin, Topic
-from testbed.servers.pulsar.client_host import SIZE_BYTES
+from testbed.servers.pulsar.admin import WHOLE, Admin, Topic
+from testbed.servers.pulsar.client_host import SIZE_BYTES, SUBSCRIPTION
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, out_of_order_count
 
@@ -27,6 +28,7 @@ CONNECT_S = 120.0  # hundreds of clients, a cold broker
 AROUND_NS = 2 * SECOND_NS  # ours: a gap of a move begins before its end, and ends so long after it at the latest
 MOVE_S = 10.0  # ours: for REST's answer
 KNOWN_NS = 5 * SECOND_NS  # ours: until all brokers know of a new owner; they hear of it one after another
+AT_ONCE = 16  # ours: namespaces that are made, topics that are put somewhere before a run
 ROLES = ("producer", "consumer")
 _LOOK_AGAIN_S = 0.1
 
@@ -76,6 +78,26 @@ def transfer_all(admin: Admin, plan: Iterable[tuple[Bundled, str]], executors: i
     """At most so many at a time, begun in the order of the plan (ePulsar 3.6: 16)."""
     with ThreadPoolExecutor(executors) as pool:
         return list(pool.map(lambda pair: transfer(admin, *pair), plan))
+
+
+def make_topics(admin: Admin, topics: Sequence[Topic]) -> None:
+    """A tenant, and in it each topic, alone in a namespace, with its subscription: its owner has loaded it then."""
+    admin.make_tenant(topics[0].tenant)
+
+    def make(topic: Topic) -> None:
+        admin.make_namespace(topic.tenant, topic.namespace)
+        admin.subscribe(topic, SUBSCRIPTION)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(make, topics))
+
+
+def put_topics(admin: Admin, places: Iterable[tuple[Topic, str]]) -> None:
+    """Each topic, alone in its namespace, to a broker; MachineError where one does not go."""
+    plan = [(Bundled(topic, WHOLE), broker) for topic, broker in places]
+    for moved in transfer_all(admin, plan, AT_ONCE):
+        if not moved.landed:
+            raise MachineError(f"{moved.topic} did not go to {moved.target}: {moved.problem}", "see brokers' logs")
 
 
 @dataclass(frozen=True)
@@ -138,6 +160,12 @@ class TopicTraffic:
     def play(self, rate_rps: float, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send, so many messages a second to each topic."""
         self.agent.ask("play", rate_rps=rate_rps, size_bytes=size_bytes)
+
+    def offer(self, load: Mapping[str, Int64], epoch_ns: int) -> None:
+        """Begin to send what is due, by the columns ``client_host.DUE``, from an instant of CLOCK_REALTIME on."""
+        path = self._folder / "load.npz"
+        write_columns(path, load)
+        self.agent.ask("offer", path=self._site.put(self._node, path), epoch_ns=epoch_ns)
 
     def end(self) -> None:
         """Send no more."""
