@@ -53,7 +53,7 @@ def _placed(*options: Options) -> tuple[SoakVariant, ...]:
 
 
 SOAKED: dict[str, tuple[SoakVariant, ...]] = {
-    "centralised": tuple(_variants(_LIMIT, {}, {"on_failure": "closed"}, {"timeout": "300ms"})),
+    "centralised": tuple(_variants(_LIMIT, {}, {"on_failure": "closed"}, {"timeout": "300ms"}, {"line": True})),
     "crdt-counter": tuple(
         _variants(
             _LIMIT, {}, {"body": "literal"}, {"slots": "incarnation"}, {"push": "urgent"}, {"push": "broadcast"},

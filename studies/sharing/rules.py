@@ -38,6 +38,7 @@ class Sharing:
     beside: System | None = None
 
 
+_CLOSED = {"server": STORE, "on_failure": "closed"}
 SHARINGS: dict[str, Sharing | None] = {
     SPLIT: None,
     IDEAL: None,
@@ -45,7 +46,8 @@ SHARINGS: dict[str, Sharing | None] = {
     "leases": Sharing("leases", {"refresh": 1, "lease": 10, "window": 2}, part=leased, beside=LEASES),
     "throttler": Sharing("throttler", {"cycle": 1}, part=throttled, beside=THROTTLER),
     "counter": Sharing("crdt-counter", {"gossip": 1}),
-    "central": Sharing("centralised", {}, {"server": STORE, "on_failure": "closed"}, store=True),
+    "central": Sharing("centralised", {}, _CLOSED, store=True),
+    "central-fifo": Sharing("centralised", {}, {**_CLOSED, "line": True, "timeout": "10s"}, store=True),
 }
 
 

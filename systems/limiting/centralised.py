@@ -8,6 +8,7 @@ compares with (4.3.1): the decisions are GCRA's in the order of arrival at the s
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
 from sys import getsizeof
 
 from core.defaults import CAPACITY, RATE
@@ -22,6 +23,7 @@ from systems.api import (
     Node,
     RunHistory,
     Send,
+    SetTimer,
     Start,
     Step,
     System,
@@ -34,7 +36,7 @@ from systems.api import (
 from systems.invariants import Meter, Taking, as_one_bucket, config_limit
 from systems.parts.limit import Limit, gcra, limit_of
 from systems.parts.options import choice, span_ns
-from systems.parts.questions import Questions
+from systems.parts.questions import WAITING_BYTES, Questions
 
 FAILURES = {"open": Verdict.ADMIT, "closed": Verdict.REJECT}
 BUCKET_BYTES = 32 + 8  # model of A18: a user key, and one instant where others keep a limit and its instant
@@ -50,6 +52,7 @@ class Config:
     server: str = ""  # ours: the node that keeps the buckets; "": the first
     timeout: str = "1s"  # ours: a node that has no answer by then decides alone
     on_failure: str = "open"  # what it then decides: "open" admits, as Envoy's filter does by default; or "closed"
+    line: bool = False  # ours, for brokers that delay: who finds no token waits at the server, in order, for its own
 
 
 @dataclass(frozen=True)
@@ -95,6 +98,15 @@ class TokenServer:
             self._forget_full(now_ticks)
         return True
 
+    def due_ns(self, user: str, cost: int, now_ns: int) -> int | None:
+        """Take ``cost`` tokens of ``user`` when they are there, after all that were taken so: when; None: never."""
+        if cost > self.limit.capacity:
+            return None
+        now_ticks = self.limit.ticks(now_ns)
+        full_at = max(self.full_at_ticks.get(user, now_ticks), now_ticks) + cost * self.limit.token_ticks
+        self.full_at_ticks[user] = full_at
+        return max(now_ns, self.limit.instant_ns(full_at - self.limit.capacity * self.limit.token_ticks))
+
     def _forget_full(self, now_ticks: int) -> None:
         """A full bucket is as good as none; swept when the number has doubled, so at no cost on average."""
         self.full_at_ticks = {user: at for user, at in self.full_at_ticks.items() if at > now_ticks}
@@ -114,6 +126,9 @@ class CentralisedNode:
     later answer is ignored, but its tokens are gone.  A server that restarts begins with full buckets, or
     with those of the snapshot that it is given: users may then take up to c tokens too many.  A network
     that doubles messages costs no tokens: streams keep their order, so a copy follows its original.
+
+    With ``line`` the server has a request wait for its tokens, those of a user in the order in which they came; one
+    that asks for more than c is rejected.  Whom its node has given up meanwhile keeps its place, and its tokens.
     """
 
     def __init__(self, node_id: str, server: str, config: Config):
@@ -122,24 +137,29 @@ class CentralisedNode:
         self.questions = Questions(timeout_ns(config), FAILURES[config.on_failure])
         self.server = TokenServer(self.limit)
         self.asked: dict[str, int] = {}  # node -> its last question
+        self.in_line = config.line
+        self.line: list[tuple[int, int, str, int]] = []  # a heap: when it is due, place, who asked, request
+        self._place = 0
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
         match event:
             case Arrival(request):
                 if self.node_id == self.server_id:
-                    return [Decide(request.id, _verdict(self.server.admits(request.user, request.cost, now_ns)))]
+                    return self._served(self.node_id, request.id, request.user, request.cost, now_ns)
                 ask = Send(self.server_id, TokenRequest(request.id, request.user, request.cost))
                 return [ask, *self.questions.asked(request.id, now_ns)]
             case Delivery(source, TokenRequest(request_id, user, cost)):
                 if self.asked.get(source) == request_id:
                     return []
                 self.asked[source] = request_id
-                return [Send(source, Answer(request_id, self.server.admits(user, cost, now_ns)))]
+                return self._served(source, request_id, user, cost, now_ns)
             case Delivery(_, Answer(request_id, admitted)):
                 return self.questions.answered(request_id, _verdict(admitted))
             case Timer("timeout", _):
                 return self.questions.rung(now_ns)
+            case Timer("line", _):
+                return self._moved_up(now_ns)
             case Start(None):
                 return []
             case Start(CentralState(full_at_ticks)):
@@ -147,18 +167,44 @@ class CentralisedNode:
                 return []
         raise UnexpectedEvent(self.node_id, event)
 
+    def _served(self, source: str, request_id: int, user: str, cost: int, now_ns: int) -> list[Effect]:
+        """The answer, or a place in the line."""
+        if not self.in_line:
+            return [self._answer(source, request_id, self.server.admits(user, cost, now_ns))]
+        due_ns = self.server.due_ns(user, cost, now_ns)
+        if due_ns is None or due_ns <= now_ns:
+            return [self._answer(source, request_id, due_ns is not None)]
+        self._place += 1
+        heappush(self.line, (due_ns, self._place, source, request_id))
+        return [SetTimer("line", self.line[0][0])]
+
+    def _moved_up(self, now_ns: int) -> list[Effect]:
+        """Admit all whose tokens are there."""
+        effects: list[Effect] = []
+        while self.line and self.line[0][0] <= now_ns:
+            _, _, source, request_id = heappop(self.line)
+            effects.append(self._answer(source, request_id, True))
+        return [*effects, SetTimer("line", self.line[0][0])] if self.line else effects
+
+    def _answer(self, source: str, request_id: int, admitted: bool) -> Effect:
+        if source == self.node_id:
+            return Decide(request_id, _verdict(admitted))
+        return Send(source, Answer(request_id, admitted))
+
     def idle(self) -> bool:
         """Nobody waits for an answer."""
-        return not self.questions.waiting
+        return not self.questions.waiting and not self.line
 
     def state_bytes(self) -> int:
         """The server's buckets, and the requests that wait here."""
-        return BUCKET_BYTES * len(self.server.full_at_ticks) + self.questions.state_bytes()
+        waiting = WAITING_BYTES * len(self.line) + self.questions.state_bytes()
+        return BUCKET_BYTES * len(self.server.full_at_ticks) + waiting
 
     def allocated_bytes(self) -> int:
         """The server's table, its users' names and instants, and what waits."""
         users = sum(getsizeof(user) + getsizeof(at) for user, at in self.server.full_at_ticks.items())
-        return users + getsizeof(self.server.full_at_ticks) + self.questions.allocated_bytes()
+        line = getsizeof(self.line) + sum(map(getsizeof, self.line))
+        return users + getsizeof(self.server.full_at_ticks) + line + self.questions.allocated_bytes()
 
     def snapshot(self) -> CentralState:
         """The buckets; a node that is not the server has none."""
@@ -183,25 +229,39 @@ def _asked(history: RunHistory) -> Iterator[Taking]:
     """
     server, limit = history.config.server or history.names[0], config_limit(history)
     meters: dict[str, Meter] = {}
-    asked: set[tuple[str, int]] = set()
+    asked: dict[tuple[str, int], tuple[str, int]] = {}  # who asked and its question -> user, cost
     for step in history.steps:
         if step.node != server:
             continue
+        question: tuple[str, int] | None = None
         match step.event:
             case Start(snapshot):
                 copied = snapshot.full_at_ticks if isinstance(snapshot, CentralState) else {}
-                meters, asked = {user: Meter(limit) for user in copied}, set()
+                meters, asked = {user: Meter(limit) for user in copied}, {}
                 for user, ticks in copied.items():
                     meters[user].full_at(ticks)
             case Arrival(request):
-                admitted = Decide(request.id, Verdict.ADMIT) in step.effects
-                yield Taking(
-                    step, meters.setdefault(request.user, Meter(limit)), limit.capacity, request.cost, admitted
-                )
+                question = server, request.id
+                asked[question] = request.user, request.cost
             case Delivery(source, TokenRequest(request_id, user, cost)) if (source, request_id) not in asked:
-                asked.add((source, request_id))
-                admitted = Send(source, Answer(request_id, True)) in step.effects
-                yield Taking(step, meters.setdefault(user, Meter(limit)), limit.capacity, cost, admitted)
+                question = source, request_id
+                asked[question] = user, cost
+        told = dict(_answered(step))
+        if question is not None and (question in told or not history.config.line):
+            told.setdefault(question, False)
+        for answered, admitted in told.items():
+            user, cost = asked[answered]
+            yield Taking(step, meters.setdefault(user, Meter(limit)), limit.capacity, cost, admitted)
+
+
+def _answered(step: Step) -> Iterator[tuple[tuple[str, int], bool]]:
+    """What a step of the server's tells whom: (who asked, its question), whether it is admitted."""
+    for effect in step.effects:
+        match effect:
+            case Decide(request_id, verdict) if not effect.unanswered:
+                yield (step.node, request_id), verdict is Verdict.ADMIT
+            case Send(source, Answer(request_id, admitted)):
+                yield (source, request_id), admitted
 
 
 Told = Callable[[Step], Iterator[tuple[int, Verdict]]]  # what a step tells its node of: the verdict on a request

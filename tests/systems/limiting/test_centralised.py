@@ -239,6 +239,58 @@ def test_options_that_make_no_sense(options: dict[str, object]) -> None:
         nodes(NAMES, Config(**options), 0)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("config", [Config(), Config(3, "2.5", "n2", "20ms", "closed")])
+@pytest.mark.parametrize("config", [Config(), Config(3, "2.5", "n2", "20ms", "closed"), Config(line=True)])
 def test_it_conforms(config: Config) -> None:
     check_system(SYSTEM, VirtualBench(), config)
+
+
+# --- with a line -----------------------------------------------------------------------------------
+
+
+def due_by_hand(asked: list[tuple[int, str, int, int]], capacity: int, rate: str) -> list[Fraction | None]:
+    """When one bucket a user, asked in order, has each one's tokens, in seconds; None: for more than it holds."""
+    full_s: dict[str, Fraction] = defaultdict(Fraction)  # when it is full again
+    at_s, due = Fraction(0), list[Fraction | None]()
+    for _, user, gap_ms, cost in asked:
+        at_s += Fraction(gap_ms, 1_000)
+        if cost > capacity:
+            due.append(None)
+            continue
+        full_s[user] = max(full_s[user], at_s) + cost / Fraction(rate)
+        due.append(max(at_s, full_s[user] - capacity / Fraction(rate)))
+    return due
+
+
+@settings(max_examples=60)
+@given(ASKED, st.integers(1, 6), st.sampled_from(["2", "1/3", "7"]))
+def test_in_line_everybody_waits_for_the_tokens_that_those_before_left(asked, capacity, rate):
+    """At no delay, to the nanosecond; a wait that is longer than the time-out is decided alone."""
+    journal = run(requests_of(asked), capacity=capacity, rate=rate, line=True, on_failure="closed", timeout="3000s")
+    rows = journal.requests()
+    told = {
+        number: (decision, at_ns)
+        for number, decision, at_ns in zip(rows["request_id"], rows["decision"], rows["decided_at_ns"], strict=True)
+    }
+    for number, due_s in enumerate(due_by_hand(asked, capacity, rate)):
+        decision, at_ns = told[number]
+        if due_s is None:
+            assert decision == "reject"
+        elif due_s * SECOND_NS < 139 * SECOND_NS:  # the run's end
+            assert (decision, at_ns) == ("admit", -int(-due_s * SECOND_NS // 1))
+
+
+def test_who_was_given_up_keeps_its_place_and_who_waits_dies_with_the_server():
+    server = CentralisedNode("n1", "n1", Config(capacity=1, rate="1", line=True))
+    effects = [server.handle(Delivery(name, TokenRequest(number, "u", 1)), 0) for number, name in enumerate("ab", 1)]
+    assert effects == [[Send("a", Answer(1, True))], [SetTimer("line", SECOND_NS)]]
+    assert server.handle(Delivery("b", TokenRequest(2, "u", 1)), 0) == [] and not server.idle()
+    assert server.handle(Arrival(Request(3, "u", 0, 1)), 0) == [SetTimer("line", SECOND_NS)]
+    assert server.handle(Timer("line", SECOND_NS), SECOND_NS) == [
+        Send("b", Answer(2, True)),
+        SetTimer("line", 2 * SECOND_NS),
+    ]
+    state = server.snapshot()
+    assert server.handle(Timer("line", 2 * SECOND_NS), 2 * SECOND_NS) == [Decide(3, Verdict.ADMIT)] and server.idle()
+    again = CentralisedNode("n1", "n1", Config(capacity=1, rate="1", line=True))
+    assert again.handle(Start(state), SECOND_NS) == [] and again.idle()
+    assert again.handle(Arrival(Request(4, "u", 0, 1)), SECOND_NS) == [SetTimer("line", 3 * SECOND_NS)]
