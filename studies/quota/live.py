@@ -9,7 +9,7 @@ from secrets import token_hex
 import msgspec
 import numpy as np
 
-from core.errors import MachineError
+from core.errors import MachineError, SpecError
 from core.records import Columns, Int64, Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.quota.asked import ADAPTED, GROUP, QuotaRequest, QuotaShown
@@ -38,8 +38,10 @@ REST_S = 120.0  # for what was sent to be acknowledged and delivered, when nothi
 
 
 def check(testbed: Testbed, asked: QuotaRequest) -> None:
-    """SpecError where this machine has no Pulsar, or nodes do not run beside it."""
+    """SpecError on a testbed to whose machines Pulsar is not brought."""
     check_servers(ADAPTOR_ON_PULSAR, testbed.name, commands=True)
+    if not testbed.has_our_files:
+        raise SpecError(f"Apache Pulsar is not brought to the machines of {testbed.name}", "use mininet, or local")
 
 
 def run(site: Site, asked: QuotaRequest) -> QuotaShown:

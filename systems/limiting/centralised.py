@@ -230,6 +230,7 @@ def _asked(history: RunHistory) -> Iterator[Taking]:
     server, limit = history.config.server or history.names[0], config_limit(history)
     meters: dict[str, Meter] = {}
     asked: dict[tuple[str, int], tuple[str, int]] = {}  # who asked and its question -> user, cost
+    done: set[tuple[str, int]] = set()  # questions that have had their answer: another one costs nothing
     for step in history.steps:
         if step.node != server:
             continue
@@ -237,7 +238,7 @@ def _asked(history: RunHistory) -> Iterator[Taking]:
         match step.event:
             case Start(snapshot):
                 copied = snapshot.full_at_ticks if isinstance(snapshot, CentralState) else {}
-                meters, asked = {user: Meter(limit) for user in copied}, {}
+                meters, asked, done = {user: Meter(limit) for user in copied}, {}, set()
                 for user, ticks in copied.items():
                     meters[user].full_at(ticks)
             case Arrival(request):
@@ -250,6 +251,9 @@ def _asked(history: RunHistory) -> Iterator[Taking]:
         if question is not None and (question in told or not history.config.line):
             told.setdefault(question, False)
         for answered, admitted in told.items():
+            if answered in done:
+                continue
+            done.add(answered)
             user, cost = asked[answered]
             yield Taking(step, meters.setdefault(user, Meter(limit)), limit.capacity, cost, admitted)
 
