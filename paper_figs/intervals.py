@@ -49,7 +49,7 @@ def whiskers(intervals: Intervals, is_log: bool = False) -> Floats:
     """How far intervals reach below and above their means, 2 x n; nothing (NaN) where one is infinite."""
     mean, low, high = (np.array([getattr(point, end) for point in intervals]) for end in ("mean", "low", "high"))
     if is_log:
-        low = np.where(low > 0, low, LEAST_SHARE * mean)
+        low = np.where((low > 0) | np.isinf(low), low, LEAST_SHARE * mean)
     error = np.maximum(np.array([mean - low, high - mean]), 0.0)
     return np.where(np.isfinite(error), error, np.nan)
 

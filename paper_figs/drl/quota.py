@@ -192,6 +192,8 @@ def draw(tables: FigureTables) -> Drawing:
         _draw_seconds(axes, near[(near.offer == offer) & (near.load == load)])
         axes.set(xlabel="time (s)", ylabel="granted (msg/s)")
         axes.label_outer()
+    for axes in panels:  # of a row: what is drawn last may be the highest
+        axes.set_ylim(bottom=0)
     within, beyond = (runs[runs.offer == offer] for offer in (WITHIN, BEYOND))
     drawing.log_axis(lower[0])
     for axes, mine, value in zip(
@@ -199,7 +201,7 @@ def draw(tables: FigureTables) -> Drawing:
     ):
         _draw_cells(axes, mine, value)
     drawing.rule(lower[1], 1.0, reference=True)
-    for axes, text in zip(lower, ("ms", "of what one bucket would", "s from the beginning, or the shift"), strict=True):
+    for axes, text in zip(lower, ("ms", "one bucket: 1", "s from start or shift"), strict=True):
         axes.set_ylabel(text)
     marks = [keys.key(look) for look in LOOKS.values()]
     keys.legend_above(sheet, [*marks, keys.rule_key("one bucket", reference=True)], columns=3)
@@ -216,7 +218,6 @@ def _draw_seconds(axes: Axes, seconds: Frame) -> None:
     drawing.curve(axes, right.index + 0.5, right, ONE, width=1.0)
     if (seconds.load == "moving").any():
         drawing.rule(axes, SHIFT_AT_S, "x", text="the shift")
-    axes.set_ylim(bottom=0)
 
 
 def _draw_cells(axes: Axes, runs: Frame, value: str) -> None:
@@ -227,7 +228,8 @@ def _draw_cells(axes: Axes, runs: Frame, value: str) -> None:
     drawing.mean_points(axes, runs.assign(cell=cells), "cell", value, "way", LOOKS, list(names.values()))
     drawing.categories(axes, list(names.values()))
     if value != "p99_ms":
-        axes.set_ylim(bottom=0)
+        top = 1.1 * max(1.0, runs[value].max())
+        axes.set_ylim(-0.03 * top, top)
 
 
 # --- claims: written down when ten runs of other seeds had shown that a limiter is full whenever it is set ---

@@ -101,7 +101,7 @@ def test_a_table_of_intervals_has_those_of_its_samples() -> None:
 def test_of_one_repetition_there_is_no_interval() -> None:
     lone = intervals_of(interval_table(["x"], [((0,), [3.0])]))
     assert half_width(1) == 0.0
-    assert pd.isna(whiskers(lone)).all()
+    assert pd.isna(whiskers(lone)).all() and pd.isna(whiskers(lone, is_log=True)).all()
 
 
 def test_a_log_axis_cuts_whiskers_that_reach_zero_and_no_others() -> None:

@@ -264,7 +264,7 @@ EPULSAR_PLAYS = (
 NOT_COMPARED = {
     "R1 R23": "theorems on one bucket: a bound that no run may cross",
     "R18 R26": "one search, step by step",
-    "R19 R24 R25 E3 E12 W1 W2 W3 W4 W5 W6": "real processes: a live testbed",
+    "R19 R24 R25 E3 E12 W1 W2 W3 W4 W5 W6 Q1 Q2 Q3 Q4": "real processes: a live testbed",
     "D1 D2 D3 D4 D5 D6 D7 D8 D9": "deployed limiters: a live testbed",
     "D10 D11 D12 D13": "real servers beside their twins; another in their place: ``test_deployed_staleness``",
     "D20 D21 D22 D23 D24 D25 D26 D27": "deployed limiters under faults: a live testbed",

@@ -28,7 +28,7 @@ LAST_S = 4
 pytestmark = [needs("pulsar", *NETWORK), pytest.mark.long, pytest.mark.slow]
 
 
-@pytest.mark.parametrize("sharing", [GROUP, SPLIT, ADAPTED])
+@pytest.mark.parametrize("sharing", [GROUP, ADAPTED, pytest.param(SPLIT, marks=pytest.mark.night)])
 def test_an_uneven_load_within_the_quota_is_granted_where_parts_follow_it(
     pulsar_cluster: PulsarCluster, sharing: str
 ) -> None:
