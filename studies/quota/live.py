@@ -29,8 +29,8 @@ from testbed.trust.accounts import ABSENT, DeliveryAccount, account, lateness_ns
 
 LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
 SCALE_NS = 100 * MILLISECOND_NS  # ours: quotas are shared once a second
-# Ours: to each topic, before anybody limits it: a cold broker is slow.  A group is made before that: a namespace that
-# joins one of which its broker has not heard yet is not limited, then or later.
+# Ours: to each topic, before anybody limits it: a cold broker is slow.  A group is made before that: by
+# Pulsar's AbstractTopic, a topic gets no limiter whose namespace joins one of which its broker has not heard yet.
 WARM_UP_S, WARM_UP_RPS = 5.0, 20.0
 FIRST = 1_000_000  # number of the first message of the load: those before it warm brokers up
 CLIENTS_KNOW = ("sent_at_ns", "acknowledged_at_ns")
