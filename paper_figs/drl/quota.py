@@ -1,7 +1,7 @@
 """pulsar-quota: Apache Pulsar's own distributed rate limiter (PIP-82 resource groups) beside SRTM's split and adaptor.
 
 Three brokers of a real Pulsar share a quota of 300 msg/s.  Poisson publishers offer 0.9 of it, which a quota that all
-brokers saw at once would never hold up, or 1.5; evenly, four fifths of it to the first broker, or one after the other.
+brokers saw at once would never hold up, or 1.5; evenly, four fifths of it to the first broker, or evenly until a shift.
 A limiter of Pulsar's is made anew, and full, whenever it is set: who shares each second and who does each five differ
 in that, too.  Ours throughout: PIP-82 says how brokers agree, and not how well.
 """
