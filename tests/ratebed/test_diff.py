@@ -91,6 +91,7 @@ def test_what_a_figure_itself_compares_cannot_be_set(tmp_path):
     assert done.returncode == 2 and "srtm-fig7 itself compares values" in done.stderr
 
 
+@pytest.mark.night
 @pytest.mark.long
 def test_a_system_at_two_versions_is_told_from_its_file(tmp_path):
     """The same file, edited: the input is named; its copy that does the same has no difference."""

@@ -9,6 +9,7 @@ from paper_figs.crdt.readings import IDENTITY
 from tests.births import LEDGER, SEEDS, SEEDS_A, Rest, barely, spread_s
 
 
+@pytest.mark.night
 @pytest.mark.long
 def test_the_spread_of_convergence_is_that_of_births_that_collide() -> None:
     counter = barely(COUNTER)

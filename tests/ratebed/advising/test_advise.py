@@ -139,6 +139,7 @@ def test_the_best_is_the_derived_one(tmp_path, name, seed):
     assert answered(tmp_path, log, seed).base.ranking.best == derived(log, seed)
 
 
+@pytest.mark.night
 @pytest.mark.long
 @pytest.mark.parametrize("seed", SEEDS or [0])
 def test_where_nobody_is_near_a_limit_nothing_is_decided(tmp_path, seed):

@@ -19,6 +19,7 @@ pytestmark = [pytest.mark.slow, needs("go")]
 TOPIC, RATE_RPS = "moves", 1_000
 SPAN_NS = 1_500 * MILLISECOND_NS
 MOVE_NS = 400 * MILLISECOND_NS
+LATEST_NS = 20 * SECOND_NS
 
 
 class Scene:
@@ -41,8 +42,10 @@ class Scene:
     def _spares(self, port: str, **features: Any) -> Spares:
         return Spares(self.loop, [its.addresses[port] for its in self.brokers.values()], TOKEN, **features)
 
-    def run(self, happenings: dict[int, Callable[[], None]], end_ns: int) -> None:
-        """Begin at the first broker, let things happen at instants, and end."""
+    def run(
+        self, happenings: dict[int, Callable[[], None]], end_ns: int, enough: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Begin at the first broker, let things happen at instants, and end when it is enough, LATEST_NS at most."""
         clock = Clock(time.time_ns() + 300 * MILLISECOND_NS)
         self.control["first"].open(TOPIC, ["a", "b"])
         for consumer in self.consumers:
@@ -54,8 +57,20 @@ class Scene:
             producer.go(clock, list(born))
         for at_ns, happen in happenings.items():
             self.loop.call_at(clock.zero_ns + at_ns, happen)
-        self.loop.call_at(clock.zero_ns + end_ns, self.loop.stop)
+        self.loop.call_at(clock.zero_ns + end_ns, self._end, clock.zero_ns + LATEST_NS, enough)
         self.loop.run()
+
+    def _end(self, latest_ns: int, enough: Callable[[], bool]) -> None:
+        if enough() or time.monotonic_ns() > latest_ns:
+            self.loop.stop()
+        else:
+            self.loop.call_at(time.monotonic_ns() + 10 * MILLISECOND_NS, self._end, latest_ns, enough)
+
+    def all_arrived(self) -> bool:
+        """Whether each consumer has got the last message of each producer, and each producer all answers."""
+        last = SPAN_NS * RATE_RPS // SECOND_NS - 1
+        answered = all(len(its.rows) > last and its.rows[-1][3] >= 0 for its in self.producers)
+        return answered and all(numbers(its, producer)[-1:] == [last] for its in self.consumers for producer in (0, 1))
 
     def move(self, source: str, target: str) -> None:
         """As a broker's node and clients do: fence, drain, open at the next broker, connect there."""
@@ -90,7 +105,8 @@ def numbers(consumer: Consumer, producer: int) -> list[int]:
 def test_every_message_once_and_in_order_over_moves_there_and_back(scene: Scene) -> None:
     scene.run(
         {MOVE_NS: lambda: scene.move("first", "second"), 2 * MOVE_NS: lambda: scene.move("second", "first")},
-        SPAN_NS + SECOND_NS,
+        SPAN_NS,
+        scene.all_arrived,
     )
     count = SPAN_NS * RATE_RPS // SECOND_NS
     for consumer in scene.consumers:
@@ -130,7 +146,7 @@ def test_a_broker_that_dies_takes_with_it_only_what_it_had(scene: Scene) -> None
             consumer.unfollow()
             consumer.follow("second")
 
-    scene.run({MOVE_NS: die, 2 * MOVE_NS: go_on}, SPAN_NS + SECOND_NS)
+    scene.run({MOVE_NS: die, 2 * MOVE_NS: go_on}, SPAN_NS, scene.all_arrived)
     for producer in (0, 1):
         rows = np.array(scene.producers[producer].rows)
         assert (rows[:, 3] >= 0).all()
