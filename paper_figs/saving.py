@@ -18,7 +18,7 @@ def save(drawing: Drawing, folder: Path, name: str) -> list[Path]:
     for path, (suffix, options) in zip(paths, FORMATS.items(), strict=True):
         content = BytesIO()
         drawing.savefig(content, format=suffix, **options)
-        drawing.set_layout_engine("none")  # everything is in its place: laying out is most of the work
+        drawing.set_layout_engine(None)  # everything is in its place: no drawing in vain to find it
         replace_file(path, content.getvalue())
     pyplot.close(drawing)
     return paths

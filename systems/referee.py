@@ -34,7 +34,8 @@ class Referee:
     def _check_one(self, effect: Effect, now_ns: int) -> None:
         match effect:
             case Send(target, message):
-                self._known(target, effect)
+                if target not in self.members:
+                    self._unknown(effect)
                 if type(message) not in self.messages:
                     self._fault(f"sent an undeclared {type(message).__name__}", "list it in the system's messages")
             case SetTimer(name, at_ns):
@@ -47,7 +48,8 @@ class Referee:
                     self._fault(f"decided with unanswered = {unanswered!r}", "an answer came (False) or did not (True)")
                 self._close(request_id, "decided")
             case Forward(request, target):
-                self._known(target, effect)
+                if target not in self.members:
+                    self._unknown(effect)
                 self._close(request.id, "forwarded")
             case Actuate(SetBucket(_, rate_rps, burst_count)):
                 if not (isfinite(rate_rps) and rate_rps > 0 and isfinite(burst_count) and burst_count >= 1):
@@ -60,9 +62,8 @@ class Referee:
             case _:
                 self._fault(f"returned {effect!r}", "return effects of systems.api")
 
-    def _known(self, target: str, effect: Effect) -> None:
-        if target not in self.members:
-            self._fault(f"unknown target in {effect!r}", f"nodes are {', '.join(sorted(self.members))}")
+    def _unknown(self, effect: Effect) -> None:
+        self._fault(f"unknown target in {effect!r}", f"nodes are {', '.join(sorted(self.members))}")
 
     def _close(self, request_id: int, verb: str) -> None:
         if request_id not in self._open:

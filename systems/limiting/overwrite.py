@@ -114,8 +114,10 @@ class PeriodCounter:
         return (before * left_ms + count * period_ms) // period_ms
 
     def add(self, cost: int, now_ms: int, period_ms: int) -> None:
-        """Count ``cost`` more, in a new period if this one is over."""
-        if now_ms - self.begun_ms >= period_ms:
+        """Count ``cost`` more, in a new period if this one is over, or if nothing was ever counted."""
+        if not self.count and not self.before:
+            self.begun_ms = even(now_ms)
+        elif now_ms - self.begun_ms >= period_ms:
             self.count, self.before = 0, self.count
             begun_ms = self.begun_ms + period_ms
             if now_ms - begun_ms >= period_ms:

@@ -162,7 +162,7 @@ class Member:
         if len(content) > DATAGRAM_BYTES_MAXIMUM and self._group.transport is Transport.DATAGRAM:
             what = f"{self.name} sent a {type(message).__name__} of {len(content)} bytes, too long for a datagram"
             raise SystemFault(what, "declare transport=Transport.STREAM, or send less at once")
-        self._count_message(message, content)
+        self._count(self._message_bytes(message, len(content)))
         self._body.send(self.name, target, content)
 
     def crash(self) -> None:
@@ -187,7 +187,7 @@ class Member:
             return None
         content = self._group.codec.encode(state)
         if counted:
-            self._count_message(state, content)
+            self._count(self._message_bytes(state, len(content)))
         return content
 
     def idle(self) -> bool | None:
@@ -198,9 +198,6 @@ class Member:
     def count_sent(self, content: bytes) -> None:
         """The node's data plane sends these bytes."""
         self._count(len(content))
-
-    def _count_message(self, message: object, content: bytes) -> None:
-        self._count(self._message_bytes(message, len(content)))
 
     def _count(self, size_bytes: int) -> None:
         self.last_traffic_ns = self._body.now_ns

@@ -55,6 +55,8 @@ class _Route:
         self.state, self.cut, self.through = state, state.is_cut, state.through_probability
         self.one_way_delay_ns, self.jitters_ns, self.is_slow = state.delay_ns, state.jitters_ns, bool(state.rates_bps)
         self.duplications, self.reorderings = state.duplications, state.reorderings
+        disturbed = self.cut or self.through < 1.0 or self.is_slow
+        self.is_plain = not (disturbed or self.jitters_ns or self.duplications or self.reorderings)
 
     @cached_property
     def loss(self) -> np.random.Generator:
@@ -96,10 +98,14 @@ class Stream:
         arrivals: list[Happening] = []
         while self.unordered and self.unordered[0].arrivals_ns:
             sent = self.unordered.popleft()
-            for at_ns in sent.arrivals_ns:
-                self._last_arrival_ns = max(self._last_arrival_ns, at_ns)
-                arrivals.append((self._last_arrival_ns, sent.parcel))
+            arrivals += [(self.after_all(at_ns), sent.parcel) for at_ns in sent.arrivals_ns]
         return arrivals
+
+    def after_all(self, at_ns: int) -> int:
+        """When that arrives which would at ``at_ns``: not before what is ahead of it."""
+        if at_ns > self._last_arrival_ns:
+            self._last_arrival_ns = at_ns
+        return self._last_arrival_ns
 
     def end(self) -> int:
         """A crash: how many messages are lost with it."""
@@ -123,6 +129,9 @@ class Network:
     def send(self, parcel: Parcel, now_ns: int) -> list[Happening]:
         """What comes of it: the parcel arrives once, twice or never; or its stream's timer is to ring (``retry``)."""
         route = self._route(parcel.source, parcel.target)
+        if route.is_plain and not route.stream.unordered:  # as nearly always: once, when the delay is over
+            at_ns = now_ns + route.one_way_delay_ns
+            return [(at_ns if self.transport is Transport.DATAGRAM else route.stream.after_all(at_ns), parcel)]
         arrivals_ns = self._arrivals_ns(route, parcel, now_ns)
         if self.transport is Transport.DATAGRAM:
             if not arrivals_ns:

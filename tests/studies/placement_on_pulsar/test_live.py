@@ -70,3 +70,27 @@ def test_when_its_load_manager_is_killed_another_moves_topics_and_nothing_is_los
         value for _, _, metric, value in journal.samples if metric in ("undelivered_count", "out_of_order_count")
     )
     assert lost == 0 and len(journal.faults) == len(faults)
+
+
+@pytest.mark.night
+def test_while_the_store_is_cut_off_nothing_moves_and_nothing_is_lost(pulsar_cluster: PulsarCluster) -> None:
+    """For less than the brokers' sessions: Pulsar's brokers end when theirs is lost."""
+    cut_s, healed_s = 11, 14
+    faults = (
+        {"kind": "partition", "at": f"{cut_s}s", "side": ["store"]},
+        {"kind": "heal", "at": f"{healed_s}s", "side": ["store"]},
+    )
+    load = StaticTopics(StaticTopicsConfig(4, rate_rps=20, bound="10s", sites=SITES, placement="home", home=1), 1)
+    rule = Config(duration="26s", access="0ms", warm_up_rounds=3, warm_up_moves=0, faults=faults)
+    system = load_system("epulsar")
+    config = system.config(**QUICK | {"session": "6s"}, periodic="2s", executors=4)
+    asked = PulsarRequest(system, config, placed_topology(), load, 1, rule)
+    check(load_testbed("mininet"), asked)
+    journal = run_on(pulsar_cluster, asked, Observer(pulsar_cluster.site, SCALE_NS))
+    landed_s = [at_ns / SECOND_NS for at_ns, _, metric, value in journal.samples if metric == "landed_count" and value]
+    assert [at_s for at_s in landed_s if at_s < cut_s] and [at_s for at_s in landed_s if at_s > healed_s]
+    assert not [at_s for at_s in landed_s if cut_s + 1 < at_s < healed_s], "no broker can become an owner"
+    lost = sum(
+        value for _, _, metric, value in journal.samples if metric in ("undelivered_count", "out_of_order_count")
+    )
+    assert lost == 0 and len(journal.faults) == len(faults) and not journal.evidence.notes
