@@ -16,8 +16,6 @@ from tests.harness.common import parquet_hashes
 from tests.pages import SEEN_BY_AXE, index_problems, page_problems
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
-
-
 SCALE = ("--scale", "tiny", "--repetitions", "1")  # intervals are drawn in the figures' own tests
 
 
