@@ -285,6 +285,8 @@ def _weighed(known: Known, now_ms: int, period_ms: int) -> int:
 def _counted(known: Known, cost: int, now_ms: int, period_ms: int) -> Known:
     """What is known once ``cost`` more is counted."""
     begun_ms, _, count, before = known
+    if not count and not before:
+        return even(now_ms), now_ms, cost, 0
     match (now_ms - begun_ms) // period_ms:
         case 0:
             return begun_ms, now_ms, count + cost, before
