@@ -1,8 +1,8 @@
 """Messages as bytes: the same encoding in virtual time and on real sockets.
 
 An encoded message is one byte, the index of its class in the system's ``messages``, and its fields
-in MessagePack.  Classes are dataclasses of plain values: numbers, text, bytes, None, enums, tuples,
-lists, sets, dicts and dataclasses of those, with full type annotations.
+in MessagePack.  Classes are msgspec's structs of plain values: numbers, text, bytes, None, enums, tuples,
+lists, sets, dicts, structs and dataclasses of those, with full type annotations.
 """
 
 from collections.abc import Sequence
@@ -21,16 +21,16 @@ class Codec:
     def __init__(self, messages: Sequence[type]):
         assert len(messages) <= _CLASSES_MAXIMUM
         self._encoder = msgspec.msgpack.Encoder()
-        self._index = {cls: index for index, cls in enumerate(messages)}
+        self._first = {cls: bytes([index]) for index, cls in enumerate(messages)}
         self._decoders = [_decoder(cls) for cls in messages]
 
     def encode(self, message: object) -> bytes:
         """The bytes of one message."""
         cls = type(message)
-        if cls not in self._index:
+        if cls not in self._first:
             raise SystemFault(f"message class {cls.__name__} is not declared", "list it in the system's messages")
         try:
-            return bytes([self._index[cls]]) + self._encoder.encode(message)
+            return self._first[cls] + self._encoder.encode(message)
         except (TypeError, ValueError, OverflowError, RecursionError) as error:
             raise SystemFault(f"cannot encode {message!r}: {error}", "messages hold plain values only") from error
 

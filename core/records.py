@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Int64 = NDArray[np.int64]
@@ -22,8 +23,7 @@ Sample = tuple[int, str, str, float]  # at_ns, node, metric, value
 COST_MAXIMUM = 2**31 - 1  # tokens of one request: what the tables hold
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """One request of a user to a rate-limited service; it costs 1 to ``COST_MAXIMUM`` tokens."""
 
     id: int

@@ -29,8 +29,8 @@ class Verdict(Enum):
     REJECT = "reject"
 
 
-class Message:
-    """Base of a system's messages: subclass it as a frozen dataclass of plain values."""
+class Message(Struct, frozen=True):
+    """Base of a system's messages: ``class Tell(Message, frozen=True)``, and its fields, annotated, of plain values."""
 
 
 class Start(Struct, frozen=True):

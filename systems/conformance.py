@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec import Struct
 
 from core.codec import Codec
 from core.errors import SystemFault
@@ -260,11 +261,12 @@ def check_answers(steps: Sequence[Step], asks_servers: bool) -> None:
 
 
 def check_message(cls: type) -> None:
-    """A message class is a frozen dataclass of plain values and survives the codec."""
-    if not (issubclass(cls, Message) and dataclasses.is_dataclass(cls)):
-        raise SystemFault(f"message class {cls.__name__} is not a dataclass below systems.api.Message", "make it one")
-    if not cls.__dataclass_params__.frozen:
-        raise SystemFault(f"message class {cls.__name__} is not frozen", "write @dataclass(frozen=True)")
+    """A message class is frozen, of plain values, and survives the codec."""
+    fix = f"write class {cls.__name__}(Message, frozen=True)"
+    if not issubclass(cls, Message):
+        raise SystemFault(f"message class {cls.__name__} is not below systems.api.Message", fix)
+    if not cls.__struct_config__.frozen:
+        raise SystemFault(f"message class {cls.__name__} is not frozen", fix)
     codec = Codec((cls,))
     for variant in range(3):
         try:
@@ -294,16 +296,21 @@ def example(kind: object, variant: int) -> object:
         return _PLAIN[kind][variant]
     if isinstance(kind, type) and issubclass(kind, enum.Enum):
         return list(kind)[variant % len(kind)]
-    if dataclasses.is_dataclass(kind):
-        hints = typing.get_type_hints(kind)
-        assert isinstance(kind, type)
-        return kind(**{field.name: example(hints[field.name], variant) for field in dataclasses.fields(kind)})
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return _example_of_fields(kind, kind.__struct_fields__, variant)
+    if isinstance(kind, type) and dataclasses.is_dataclass(kind):
+        return _example_of_fields(kind, [part.name for part in dataclasses.fields(kind)], variant)
     origin, inner = typing.get_origin(kind), typing.get_args(kind)
     if origin in (typing.Union, types.UnionType):
         return example(inner[variant % len(inner)], variant)
     if origin is typing.Literal:
         return inner[variant % len(inner)]
     return _example_of_many(kind, origin, inner, variant)
+
+
+def _example_of_fields(kind: type, names: Sequence[str], variant: int) -> object:
+    hints = typing.get_type_hints(kind)
+    return kind(**{name: example(hints[name], variant) for name in names})
 
 
 def _example_of_many(kind: object, origin: object, inner: tuple[object, ...], variant: int) -> object:

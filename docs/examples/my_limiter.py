@@ -5,7 +5,7 @@ others once a period; it then admits its share of the user's limit, its own coun
 """
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from core.units import SECOND_NS, duration_ns
 from systems.api import (
@@ -38,11 +38,10 @@ class Config:
     period: str = "1s"  # ours: between counts; longer = cheaper and staler
 
 
-@dataclass(frozen=True)
-class Asked(Message):
+class Asked(Message, frozen=True):
     """How many requests of each user the sender had in its last period."""
 
-    counts: dict[str, int] = field(default_factory=dict)
+    counts: dict[str, int]
 
 
 class LimiterNode:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
+from msgspec.structs import asdict
 
 from collectors.histogram import BUCKET_COUNT, bucket_bounds, bucket_index
 from core.clients import Happening, Joined, Moved
@@ -63,7 +64,7 @@ def message_rows(messages: Iterable[Recorded]) -> Columns:
     """Columns of ``control_messages``: of each message what it is about, whom it names, and its ticket."""
     rows = []
     for at_ns, node, way, peer, message in messages:
-        fields = vars(message)
+        fields = asdict(message)
         subject = _first(fields, "topic", "unit", "path", "prefix")
         broker = message.value if isinstance(message, Create) else _first(fields, "next_broker", "broker")
         rows.append((at_ns, node, way, peer, type(message).__name__, subject, broker, fields.get("ticket")))

@@ -7,8 +7,10 @@ theirs; a node a site says where they are.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from core.clients import Role
 from core.units import SECOND_NS

@@ -51,8 +51,7 @@ class Config(tb_adaptor.Config):
     capacities_rps: Mapping[str, float] = field(default_factory=dict)  # broker -> what it has room for; empty: no bound
 
 
-@dataclass(frozen=True)
-class MoveOrder(Message):
+class MoveOrder(Message, frozen=True):
     """Controller to broker: send about ``rate_rps`` of the topic, at most so many publishers, to ``target``."""
 
     topic: str
@@ -62,8 +61,7 @@ class MoveOrder(Message):
     decided_at_ns: int  # orders overtake, and come twice
 
 
-@dataclass(frozen=True)
-class MoveAnswer(Message):
+class MoveAnswer(Message, frozen=True):
     """Broker to controller: so much has been sent to ``target``."""
 
     target: str

@@ -55,8 +55,7 @@ class Config:
     splits: Mapping[str, Split] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class TopicStatistics(Message):
+class TopicStatistics(Message, frozen=True):
     """Broker to adaptor: what the broker saw of a topic in the last second."""
 
     topic: str
@@ -64,8 +63,7 @@ class TopicStatistics(Message):
     backlog_count: float
 
 
-@dataclass(frozen=True)
-class NewLimit(Message):
+class NewLimit(Message, frozen=True):
     """Adaptor to broker: the topic's sub-bucket from now on.  ``decided_at_ns`` orders limits that overtake."""
 
     topic: str

@@ -7,7 +7,7 @@ compares with (4.3.1): the decisions are GCRA's in the order of arrival at the s
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from heapq import heappop, heappush
 from sys import getsizeof
 
@@ -55,8 +55,7 @@ class Config:
     line: bool = False  # ours, for brokers that delay: who finds no token waits at the server, in order, for its own
 
 
-@dataclass(frozen=True)
-class TokenRequest(Message):
+class TokenRequest(Message, frozen=True):
     """Node to server: whether this request may pass."""
 
     request_id: int
@@ -64,19 +63,17 @@ class TokenRequest(Message):
     cost: int
 
 
-@dataclass(frozen=True)
-class Answer(Message):
+class Answer(Message, frozen=True):
     """Server to node."""
 
     request_id: int
     admitted: bool
 
 
-@dataclass(frozen=True)
-class CentralState(Message):
+class CentralState(Message, frozen=True):
     """A snapshot: the instant, in ticks, at which each user's bucket is full again.  Only the server's holds any."""
 
-    full_at_ticks: dict[str, int] = field(default_factory=dict)
+    full_at_ticks: dict[str, int]
 
 
 class TokenServer:

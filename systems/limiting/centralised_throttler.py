@@ -70,24 +70,21 @@ class Config(UserOptions):
     average: str = "10s"  # ours: in proportion to one cycle's demand a user's whole limit would follow one request
 
 
-@dataclass(frozen=True)
-class Reported(Message):
+class Reported(Message, frozen=True):
     """Server to centre: its demand in a cycle."""
 
     cycle: int
     demand: float
 
 
-@dataclass(frozen=True)
-class Command(Message):
+class Command(Message, frozen=True):
     """Centre to server: its limit, from the next cycle on.  ``cycle``: of the reports that it is made of."""
 
     cycle: int
     limit: float
 
 
-@dataclass(frozen=True)
-class UsersReported(Message):
+class UsersReported(Message, frozen=True):
     """Server to centre, of each active user: demand, requests a second; millionths of tokens; when it was last asked
     for (a cycle); and the cycle of the last command obeyed.
     """
@@ -95,8 +92,7 @@ class UsersReported(Message):
     users: dict[str, tuple[float, int, int, int]]
 
 
-@dataclass(frozen=True)
-class UserCommands(Message):
+class UserCommands(Message, frozen=True):
     """Centre to server, of each user: its share, in parts; millionths of tokens to add; when it was last asked for.
 
     ``cycle``, of the centre, orders commands.

@@ -41,8 +41,7 @@ class Config:
     body: str = "auto"  # ours: arrays where they know the switches, or "fast", or "literal"; the answers are the same
 
 
-@dataclass(frozen=True)
-class Delta(Message):
+class Delta(Message, frozen=True):
     """What a neighbour lacks: columns of little-endian numbers, one row a user, or a counter.
 
     ``users``: 16 bytes each (``parts.user_key``).  ``sizes``: uint16, counters of the user.
@@ -58,8 +57,7 @@ class Delta(Message):
     counts: bytes
 
 
-@dataclass(frozen=True)
-class TaggedDelta(Message):
+class TaggedDelta(Message, frozen=True):
     """A ``Delta`` of ``slots = "incarnation"``: int64 for each counter, when its node began."""
 
     delta: Delta

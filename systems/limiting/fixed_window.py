@@ -66,8 +66,7 @@ class Config:
     on_failure: str = "open"  # what it then decides: "open" admits, as Envoy's filter does by default; or "closed"
 
 
-@dataclass(frozen=True)
-class Increment(Message):
+class Increment(Message, frozen=True):
     """Node to store: count ``cost`` more of a user in a window."""
 
     request_id: int
@@ -76,8 +75,7 @@ class Increment(Message):
     cost: int
 
 
-@dataclass(frozen=True)
-class Total(Message):
+class Total(Message, frozen=True):
     """Store to node: how many there are now, with those just asked about."""
 
     request_id: int

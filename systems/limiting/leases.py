@@ -85,8 +85,7 @@ class Config:
     minimum: int = 1  # ours: tokens that a portion can hold at least; each client may have so many beyond c
 
 
-@dataclass(frozen=True)
-class LeaseRequest(Message):
+class LeaseRequest(Message, frozen=True):
     """A client's question.  ``claims``: see ``LeaseClaim``; ``whole``: they name all that it has.
 
     ``epoch``: of the allocator that it knows, if any.  ``born_ns`` and ``number`` name the question;
@@ -101,8 +100,7 @@ class LeaseRequest(Message):
     claims: tuple[tuple[str, int, int, int, int], ...]
 
 
-@dataclass(frozen=True)
-class Lend(Message):
+class Lend(Message, frozen=True):
     """The allocator's answer to (part of) one question.  ``grants``: see ``Grant``."""
 
     born_ns: int
@@ -110,8 +108,7 @@ class Lend(Message):
     grants: tuple[tuple[str, int, int], ...]
 
 
-@dataclass(frozen=True)
-class Learn(Message):
+class Learn(Message, frozen=True):
     """An allocator asks a client what it has: a new one, or one that the client did not name.
 
     ``born_ns``: the client speaks as if it were older than one that has already been heard of, and is to
@@ -122,8 +119,7 @@ class Learn(Message):
     born_ns: int | None = None
 
 
-@dataclass(frozen=True)
-class Portions(Message):
+class Portions(Message, frozen=True):
     """A client's state for a peer that copies it: user and what its portion lacks, in millionths.
 
     Leases are not copied: that would lend them twice.

@@ -76,8 +76,7 @@ class Config:
     expire: str = ""  # of the table: entries that nobody touches are forgotten; "": 10 s, or two periods if longer
 
 
-@dataclass(frozen=True)
-class TableEntry(Message):
+class TableEntry(Message, frozen=True):
     """A user's entry: how long ago its period began, what was counted in it, and what in the one before."""
 
     user: str
@@ -86,8 +85,7 @@ class TableEntry(Message):
     before: int
 
 
-@dataclass(frozen=True)
-class StickTable(Message):
+class StickTable(Message, frozen=True):
     """A node's table, for a peer that starts: rows of user, ``begun_ms``, ``count``, ``before``."""
 
     rows: tuple[tuple[str, int, int, int], ...]

@@ -73,8 +73,7 @@ class Config:
     sync: str = "100ms"  # GUBER_GLOBAL_SYNC_WAIT
 
 
-@dataclass(frozen=True)
-class Gathered(Message):
+class Gathered(Message, frozen=True):
     """A node to an owner, rows of user, hits, and the date of the first; or an owner to all: user, tokens, full at."""
 
     kind: str
@@ -82,8 +81,7 @@ class Gathered(Message):
     rows: tuple[tuple[str, int, int], ...]
 
 
-@dataclass(frozen=True)
-class TakenIn(Message):
+class TakenIn(Message, frozen=True):
     """The answer."""
 
     kind: str

@@ -119,7 +119,8 @@ class ArrayNode:
             maps = len(self.neighbours), int(meta[kernel.LOCAL_USERS]), delta_users.tolist(), int(keys)
             return queue_bytes(self.rule.memory, maps, int(listed), int(elements))
         users = int(meta[kernel.LOCAL_USERS] + meta[kernel.DELTA_USERS])
-        return MODEL_BYTES * users + ELEMENT_BYTES * int(meta[kernel.LOCAL_ELEMENTS] + self._queued.sum())
+        listed = sum(self._queued.tolist(), int(meta[kernel.LOCAL_ELEMENTS]))
+        return MODEL_BYTES * users + ELEMENT_BYTES * int(listed)
 
     def message_bytes(self, message: Elements, encoded_bytes: int) -> int:
         """See ``systems.api.Node``."""

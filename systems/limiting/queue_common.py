@@ -67,8 +67,7 @@ class Rule:
         return clock if last_birth_ns is None else max(clock, last_birth_ns + self.apart_ns)
 
 
-@dataclass(frozen=True)
-class Elements(Message):
+class Elements(Message, frozen=True):
     """Queues by user: a delta state, or (of ``snapshot``) a local state.
 
     Columns, little-endian: ``users`` 16 bytes each (BLAKE2b of the text), ``counts`` uint32 elements
@@ -84,8 +83,7 @@ class Elements(Message):
     origins: bytes = b""
 
 
-@dataclass(frozen=True)
-class FineElements(Message):
+class FineElements(Message, frozen=True):
     """``Elements`` of a rate so fine that an instant in ticks does not fit in 64 bits (``Rule.fine``).
 
     ``deaths`` are in ns there, rounded down, and ``ticks``, int32, is what each is later than that.

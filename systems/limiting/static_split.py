@@ -46,8 +46,7 @@ class Config:
     minimum: int = 0  # ours: tokens that a node has at least; 1 over-admits by n - c where c < n
 
 
-@dataclass(frozen=True)
-class NodeState(Message):
+class NodeState(Message, frozen=True):
     """A node's state: for each user the instant at which its bucket is full again, in ticks of ``Limit``."""
 
     full_at_ticks: dict[str, int]

@@ -71,8 +71,7 @@ class Config(UserOptions):
     clamp: str = "links"  # ours (D5); "none": limits may fall below 0
 
 
-@dataclass(frozen=True)
-class Measure(Message):
+class Measure(Message, frozen=True):
     """Server to neighbour: p of a cycle, and the most that one link may take from the limit."""
 
     cycle: int
@@ -80,16 +79,14 @@ class Measure(Message):
     most: float
 
 
-@dataclass(frozen=True)
-class Stopped(Message):
+class Stopped(Message, frozen=True):
     """Server to neighbour, Case IV: whether the freeze rule stops the server in a cycle."""
 
     cycle: int
     stopped: bool
 
 
-@dataclass(frozen=True)
-class UserMeasures(Message):
+class UserMeasures(Message, frozen=True):
     """Server to neighbour, for each active user: p, the most for one link, how full its bucket is (in millionths), and
     when it was last asked for (a cycle).
     """
@@ -98,8 +95,7 @@ class UserMeasures(Message):
     users: dict[str, tuple[float, float, int, int]]
 
 
-@dataclass(frozen=True)
-class UsersStopped(Message):
+class UsersStopped(Message, frozen=True):
     """Server to neighbour, Case IV: ``Stopped`` of several users."""
 
     cycle: int

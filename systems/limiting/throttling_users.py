@@ -54,8 +54,7 @@ class Demand:
     clients: tuple[float, ...] = ()
 
 
-@dataclass(frozen=True)
-class KnownUsers(Message):
+class KnownUsers(Message, frozen=True):
     """A snapshot: the users and when each was last asked for.  Shares cannot be copied, they are parts of a whole."""
 
     users: dict[str, int]

@@ -11,6 +11,7 @@ from math import dist
 from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from core.records import Float64, Int64
@@ -41,8 +42,7 @@ class Policy:
 POLICY = Policy()
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """What a broker reports of a topic (Section 3.2), however many clients it has."""
 
     producers: Coordinate | None  # their centroid; None: there are none

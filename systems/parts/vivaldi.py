@@ -8,10 +8,12 @@ between their nodes.  Serf cuts distances to whole nanoseconds on its way; here 
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite, sqrt
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 NEAR_S = 1e-6  # what is nearer than this has no direction; also the least round-trip time and error
 RTT_MAXIMUM_S = 10.0  # longer ones, and negative ones, are not believed
@@ -34,8 +36,7 @@ class Rules:
 SERF = Rules()
 
 
-@dataclass(frozen=True, slots=True)
-class Coordinate:
+class Coordinate(Struct, frozen=True):
     """Where a node is: ``vec`` (a part a dimension), ``height`` and ``adjustment`` in seconds; ``error`` is a share."""
 
     vec: tuple[float, ...]

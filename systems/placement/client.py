@@ -5,7 +5,9 @@ from then until a broker answers ``Connected``: its downtime, a sample of each r
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+
+from msgspec.structs import replace
 
 from core.clients import Role
 from core.seeds import generator

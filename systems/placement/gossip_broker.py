@@ -2,10 +2,11 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 
 import msgspec
+from msgspec.structs import replace
 
 from core.seeds import generator
 from systems.api import (

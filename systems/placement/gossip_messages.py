@@ -1,14 +1,13 @@
 """What brokers that place topics themselves say to each other, beside ePulsar's messages."""
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from systems.api import Message
 from systems.parts.vivaldi import Coordinate
 from systems.placement.messages import MESSAGES as FAMILYS
 
 
-@dataclass(frozen=True)
-class Renew(Message):
+class Renew(Message, frozen=True):
     """I live, in this session with you; ``opens``: which you need not know yet.  Instants are the sender's."""
 
     session: int
@@ -16,23 +15,20 @@ class Renew(Message):
     opens: bool
 
 
-@dataclass(frozen=True)
-class Renewed(Message):
+class Renewed(Message, frozen=True):
     """Its echo."""
 
     session: int
     sent_at_ns: int
 
 
-@dataclass(frozen=True)
-class Lapsed(Message):
+class Lapsed(Message, frozen=True):
     """I do not know this session, or know it no longer: the votes that I gave in it are gone."""
 
     session: int
 
 
-@dataclass(frozen=True)
-class RequestVote(Message):
+class RequestVote(Message, frozen=True):
     """Vote for me; ``ballot``: which of my attempts it is."""
 
     session: int
@@ -40,8 +36,7 @@ class RequestVote(Message):
     unit: str
 
 
-@dataclass(frozen=True)
-class Vote(Message):
+class Vote(Message, frozen=True):
     """Whom I have voted for; "": nobody, as I may have forgotten whom."""
 
     session: int
@@ -50,15 +45,13 @@ class Vote(Message):
     holder: str
 
 
-@dataclass(frozen=True)
-class Contested(Message):
+class Contested(Message, frozen=True):
     """Another asks me for the vote that you have: give it back unless you want it."""
 
     unit: str
 
 
-@dataclass(frozen=True)
-class GiveBack(Message):
+class GiveBack(Message, frozen=True):
     """I want your vote no longer; ``successor``: who should have it."""
 
     session: int
@@ -66,8 +59,7 @@ class GiveBack(Message):
     successor: str
 
 
-@dataclass(frozen=True)
-class BrokerNews:
+class BrokerNews(Struct, frozen=True):
     """What is said of one broker: ``at_ns``, on its own clock."""
 
     broker: str
@@ -77,8 +69,7 @@ class BrokerNews:
     utilisation: float
 
 
-@dataclass(frozen=True)
-class Reports(Message):
+class Reports(Message, frozen=True):
     """Gossip: what the other may not have heard."""
 
     news: tuple[BrokerNews, ...]

@@ -4,7 +4,7 @@ Numbers in brackets are the steps of ePulsar's Fig. 2.  A *unit* is what is owne
 topics (Pulsar), or a topic (ePulsar: one topic a bundle).
 """
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from core.clients import Role
 from systems.api import Message
@@ -13,28 +13,24 @@ from systems.parts.vivaldi import Coordinate
 # --- coordinate agents ----------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Ping(Message):
+class Ping(Message, frozen=True):
     """Agent to agent."""
 
     number: int
 
 
-@dataclass(frozen=True)
-class Ack(Message):
+class Ack(Message, frozen=True):
     """The answer, which carries where the answering agent is (Serf's ping delegate)."""
 
     number: int
     coordinate: Coordinate
 
 
-@dataclass(frozen=True)
-class WhereAmI(Message):
+class WhereAmI(Message, frozen=True):
     """A broker to its agent, or a client to the agent of its gateway (its coordinate proxy)."""
 
 
-@dataclass(frozen=True)
-class Here(Message):
+class Here(Message, frozen=True):
     """The agent's coordinate, as of now."""
 
     coordinate: Coordinate
@@ -43,8 +39,7 @@ class Here(Message):
 # --- the coordination store: ZooKeeper's operations, as far as they are used ------------------------
 
 
-@dataclass(frozen=True)
-class Beat(Message):
+class Beat(Message, frozen=True):
     """Keeps the sender's session alive, or opens it: ephemeral entries live as long as their creator's session.
 
     ``opens``: what an earlier life of the sender left goes at once.
@@ -53,13 +48,11 @@ class Beat(Message):
     opens: bool = False
 
 
-@dataclass(frozen=True)
-class Expired(Message):
+class Expired(Message, frozen=True):
     """The store knows no session of yours: entries and watches are gone, make them anew."""
 
 
-@dataclass(frozen=True)
-class Create(Message):
+class Create(Message, frozen=True):
     """Make an ephemeral entry; fails where there is one already."""
 
     ticket: int
@@ -67,39 +60,34 @@ class Create(Message):
     value: str
 
 
-@dataclass(frozen=True)
-class Write(Message):
+class Write(Message, frozen=True):
     """Set an ephemeral entry of one's own, or make it."""
 
     path: str
     value: str
 
 
-@dataclass(frozen=True)
-class Delete(Message):
+class Delete(Message, frozen=True):
     """Remove an entry of one's own; fails where there is none."""
 
     ticket: int
     path: str
 
 
-@dataclass(frozen=True)
-class Done(Message):
+class Done(Message, frozen=True):
     """The answer to Create and Delete."""
 
     ticket: int
     worked: bool
 
 
-@dataclass(frozen=True)
-class WatchEntries(Message):
+class WatchEntries(Message, frozen=True):
     """Tell me of every entry below ``prefix``: what is there now, and each change from now on."""
 
     prefix: str
 
 
-@dataclass(frozen=True)
-class Changed(Message):
+class Changed(Message, frozen=True):
     """An entry below a watched prefix; None: it is gone."""
 
     path: str
@@ -109,71 +97,62 @@ class Changed(Message):
 # --- clients, brokers, load manager -----------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Lookup(Message):
+class Lookup(Message, frozen=True):
     """Client to load manager: name the owner of the topic."""
 
     topic: str
     coordinate: Coordinate | None = None
 
 
-@dataclass(frozen=True)
-class Found(Message):
+class Found(Message, frozen=True):
     """The answer; "": nobody yet, or the one asked is not the load manager."""
 
     topic: str
     broker: str
 
 
-@dataclass(frozen=True)
-class Connect(Message):
+class Connect(Message, frozen=True):
     """Client to broker (7)."""
 
     topic: str
     role: Role
 
 
-@dataclass(frozen=True)
-class Connected(Message):
+class Connected(Message, frozen=True):
     """The broker owns the topic, and the client may begin."""
 
     topic: str
     role: Role
 
 
-@dataclass(frozen=True)
-class Refused(Message):
+class Refused(Message, frozen=True):
     """Another broker owns the topic."""
 
     topic: str
     role: Role
 
 
-@dataclass(frozen=True)
-class Disconnect(Message):
+class Disconnect(Message, frozen=True):
     """The client is done with the topic."""
 
     topic: str
     role: Role
 
 
-@dataclass(frozen=True)
-class Close(Message):
+class Close(Message, frozen=True):
     """Broker to client (3): the topic leaves; ``next_broker``: where to, "" if you have to ask."""
 
     topic: str
     next_broker: str
 
 
-@dataclass(frozen=True)
-class ClientLocation(Message):
+class ClientLocation(Message, frozen=True):
     """Client to each broker that it is connected to, every few seconds: where it is."""
 
     coordinate: Coordinate
 
 
-@dataclass(frozen=True)
-class Noted(Message):
+class Noted(Message, frozen=True):
     """The broker's answer: the client takes a broker that does not give it for dead.
 
     ``roles``: topics and roles in which the client is let in.  A broker that was restarted knows of none, and the
@@ -183,23 +162,20 @@ class Noted(Message):
     roles: tuple[tuple[str, Role], ...] = ()
 
 
-@dataclass(frozen=True)
-class Release(Message):
+class Release(Message, frozen=True):
     """Load manager to the owner (1): give the unit up, in favour of ``next_broker``."""
 
     unit: str
     next_broker: str
 
 
-@dataclass(frozen=True)
-class Released(Message):
+class Released(Message, frozen=True):
     """Its answer (5)."""
 
     unit: str
 
 
-@dataclass(frozen=True)
-class Acquire(Message):
+class Acquire(Message, frozen=True):
     """Old broker to new (4): own the unit now, before clients come."""
 
     unit: str
@@ -215,15 +191,13 @@ MESSAGES = (
 # --- from outside, as reports -------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class AtSite:
+class AtSite(Struct, frozen=True):
     """To a client: it is at a place whose coordinate this proxy knows (a handover, unless it is the first)."""
 
     proxy: str
 
 
-@dataclass(frozen=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """To a client: publish on the topic, or subscribe to it, from now on (or no longer)."""
 
     topic: str
@@ -231,8 +205,7 @@ class Wanted:
     wanted: bool = True
 
 
-@dataclass(frozen=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """To a broker, of its data plane: message rates of a topic since the last report."""
 
     topic: str
@@ -240,8 +213,7 @@ class Traffic:
     out_rps: float
 
 
-@dataclass(frozen=True)
-class Used:
+class Used(Struct, frozen=True):
     """To a broker, of its machine: shares of processor, memory and network in use since the last report, 0 to 1."""
 
     processor: float
@@ -249,8 +221,7 @@ class Used:
     network: float
 
 
-@dataclass(frozen=True)
-class Drained:
+class Drained(Struct, frozen=True):
     """To a broker, of its data plane: all that a fenced topic had accepted is delivered."""
 
     topic: str
@@ -259,61 +230,53 @@ class Drained:
 # --- to the data plane, as commands ---------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Open:
+class Open(Struct, frozen=True):
     """A broker accepts the topic's messages from now on."""
 
     topic: str
 
 
-@dataclass(frozen=True)
-class Fence:
+class Fence(Struct, frozen=True):
     """A broker accepts none from now on; what it has accepted it still delivers."""
 
     topic: str
 
 
-@dataclass(frozen=True)
-class Subscribed:
+class Subscribed(Struct, frozen=True):
     """A broker delivers the topic to the client from now on."""
 
     topic: str
     client: str
 
 
-@dataclass(frozen=True)
-class Unsubscribed:
+class Unsubscribed(Struct, frozen=True):
     """A broker delivers the topic to the client no longer."""
 
     topic: str
     client: str
 
 
-@dataclass(frozen=True)
-class Attach:
+class Attach(Struct, frozen=True):
     """A producer sends to the broker from now on."""
 
     topic: str
     broker: str
 
 
-@dataclass(frozen=True)
-class Detach:
+class Detach(Struct, frozen=True):
     """A producer has nowhere to send to: it keeps its messages."""
 
     topic: str
 
 
-@dataclass(frozen=True)
-class Follow:
+class Follow(Struct, frozen=True):
     """A consumer receives from the broker from now on."""
 
     topic: str
     broker: str
 
 
-@dataclass(frozen=True)
-class Unfollow:
+class Unfollow(Struct, frozen=True):
     """A consumer has nobody to receive from, for now or for ever."""
 
     topic: str

@@ -17,9 +17,9 @@ Randomness is named by path; loss, jitter and disorder are apart: traffic of one
 from collections import Counter, deque
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
+from msgspec import Struct
 
 from core.seeds import generator
 from systems.api import Transport
@@ -29,7 +29,7 @@ from testbed.nodes.retransmission import first_wait_ns, next_wait_ns
 from testbed.topologies.topology import Topology
 
 
-class Parcel(NamedTuple):
+class Parcel(Struct, frozen=True):
     """A message under way.  ``target_incarnation``: of the target when it was sent."""
 
     source: str

@@ -65,6 +65,7 @@ class EventLoop:
         self.in_flight_count = 0
         self.journal = NodeJournal()
         self._boot, self._network, self._plane = boot, network, plane
+        self._by_streams = network.transport is Transport.STREAM
         self._keep_steps, self._events_left = keep_steps, EVENTS_MAXIMUM
         self._restarts_count = 0
         self._counted_ns, self._at_instant = start_ns, dict[str, int]()  # self-made events of an instant, by node
@@ -235,7 +236,7 @@ class EventLoop:
         self.in_flight_count -= 1
         member = self._members[parcel.target]
         member.last_traffic_ns = self.now_ns
-        broken = self._network.transport is Transport.STREAM and member.incarnation != parcel.target_incarnation
+        broken = self._by_streams and member.incarnation != parcel.target_incarnation
         if broken or not member.alive:
             self._network.lost_count[parcel.source] += 1
             return

@@ -37,8 +37,7 @@ class Config:
     """Nothing to tune."""
 
 
-@dataclass(frozen=True)
-class Count(Message):
+class Count(Message, frozen=True):
     count: int
 
 

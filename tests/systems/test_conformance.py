@@ -1,11 +1,12 @@
 """The suite passes what is sound, and each canary breaks one rule and must be caught."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import force_setattr
 
 from core.errors import SystemFault
 from core.records import Request
@@ -131,8 +132,7 @@ def test_a_canary_deployment_is_caught(changes: dict, rule: str) -> None:
 # --- messages ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Rich(Message):
+class Rich(Message, frozen=True):
     users: dict[str, tuple[int, float]]
     verdicts: tuple[Verdict, ...]
     inner: Count | None
@@ -145,26 +145,22 @@ def test_a_rich_message_is_fine() -> None:
     check_message(Rich)
 
 
-@dataclass(frozen=True)
-class Loose(Message):
+class Loose(Message, frozen=True):
     value: Any
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", (self.value,))
+        force_setattr(self, "value", (self.value,))
 
 
-@dataclass(frozen=True)
-class Opaque(Message):
+class Opaque(Message, frozen=True):
     value: object
 
 
-@dataclass(frozen=True)
-class Array(Message):
+class Array(Message, frozen=True):
     value: np.ndarray
 
 
-@dataclass
-class Thawed(Message):
+class Thawed(Message, frozen=False):  # type: ignore[misc]
     value: int
 
 
@@ -173,20 +169,14 @@ class Orphan:
     value: int
 
 
-@dataclass(frozen=True)
-class Forgetful(Message):
+class Forgetful(Message, frozen=True):
     value: int
-    note: str = field(default="", compare=True)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "value", self.value + 1)
+        force_setattr(self, "value", self.value + 1)
 
 
-class Bare(Message):
-    pass
-
-
-@pytest.mark.parametrize("cls", [Loose, Opaque, Array, Thawed, Orphan, Forgetful, Bare])
+@pytest.mark.parametrize("cls", [Loose, Opaque, Array, Thawed, Orphan, Forgetful])
 def test_a_canary_message_is_caught(cls: type) -> None:
     with pytest.raises(SystemFault):
         check_message(cls)

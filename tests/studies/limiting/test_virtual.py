@@ -106,8 +106,7 @@ def test_what_does_not_fit_is_a_spec_error() -> None:
 # --- draining, skewed clocks, re-joining by copying: a node that tells its peer what it has admitted -----------------
 
 
-@dataclass(frozen=True)
-class Told(Message):
+class Told(Message, frozen=True):
     users: tuple[str, ...]
 
 

@@ -1,7 +1,6 @@
 """A member on a body that only writes down what it is told: what both ways of waiting share."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -30,8 +29,7 @@ from testbed.nodes.member import DATAGRAM_BYTES_MAXIMUM, Group, Member
 REQUEST = Request(7, "u", 0)
 
 
-@dataclass(frozen=True)
-class Note(Message):
+class Note(Message, frozen=True):
     text: str
 
 

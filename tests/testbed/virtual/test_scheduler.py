@@ -1,5 +1,4 @@
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -35,13 +34,11 @@ MS = 1_000_000
 SECOND = 1_000 * MS
 
 
-@dataclass(frozen=True)
-class Note(Message):
+class Note(Message, frozen=True):
     text: str
 
 
-@dataclass(frozen=True)
-class Table(Message):
+class Table(Message, frozen=True):
     rows: tuple[tuple[str, float], ...]
 
 
