@@ -112,15 +112,14 @@ class ArrayNode:
     def state_bytes(self) -> int:
         """Local state and delta states in the model: 32 bytes a user, 16 an element; or as terms, counted anew."""
         kernel, meta = self.space.kernel, self._meta
+        listed: int = sum(self._queued.tolist(), int(meta[kernel.LOCAL_ELEMENTS]))
         if self.rule.memory != "columns":
             delta_users = np.zeros(len(self.neighbours), np.int64)
             keys, elements = kernel.weigh(meta, self._pool, self._users, delta_users)
-            listed = meta[kernel.LOCAL_ELEMENTS] + self._queued.sum()
             maps = len(self.neighbours), int(meta[kernel.LOCAL_USERS]), delta_users.tolist(), int(keys)
-            return queue_bytes(self.rule.memory, maps, int(listed), int(elements))
+            return queue_bytes(self.rule.memory, maps, listed, int(elements))
         users = int(meta[kernel.LOCAL_USERS] + meta[kernel.DELTA_USERS])
-        listed = sum(self._queued.tolist(), int(meta[kernel.LOCAL_ELEMENTS]))
-        return MODEL_BYTES * users + ELEMENT_BYTES * int(listed)
+        return MODEL_BYTES * users + ELEMENT_BYTES * listed
 
     def message_bytes(self, message: Elements, encoded_bytes: int) -> int:
         """See ``systems.api.Node``."""

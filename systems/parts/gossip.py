@@ -51,8 +51,9 @@ class Rounds:
 
     def next_at_ns(self, due_at_ns: int, now_ns: int) -> int:
         """The instant of the round after the one due at ``due_at_ns``; rounds that were slept through are left out."""
-        late_ns = max(0, now_ns - due_at_ns)
-        return due_at_ns + (late_ns // self.interval_ns + 1) * self.interval_ns
+        if now_ns <= due_at_ns:
+            return due_at_ns + self.interval_ns
+        return due_at_ns + ((now_ns - due_at_ns) // self.interval_ns + 1) * self.interval_ns
 
     def choose(self, queued: Sequence[int] | Int64) -> int | None:
         """The index of this round's neighbour, None if there is nobody to send to.
