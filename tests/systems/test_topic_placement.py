@@ -1,13 +1,13 @@
 """ePulsar's arithmetic by hand, and its arrays beside plain loops."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import inf
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.seeds import generator
 from systems.parts import topic_placement as tp
