@@ -21,6 +21,7 @@ import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
@@ -211,7 +212,11 @@ def warm_up(master: str = THIS_MACHINE, settings: Mapping[str, str] = MappingPro
 
 
 def _start_java(conf: "SparkConf", java_home: Path, master: str, fix: str) -> None:
-    """Start Spark's Java with its chatter kept in a file that nobody sees unless the start fails."""
+    """Start Spark's Java with its chatter kept in a file that nobody sees unless the start fails.
+
+    In a thread, so that Ctrl-C waits for the start.  Java ends with us, but only once it has written where it listens;
+    PySpark, interrupted before, takes the folder for that away, and Java stays for good.
+    """
     import pyspark
     from pyspark import SparkContext
     from pyspark.errors import PySparkRuntimeError
@@ -220,9 +225,9 @@ def _start_java(conf: "SparkConf", java_home: Path, master: str, fix: str) -> No
     environment = {"JAVA_HOME": str(java_home), "SPARK_HOME": str(Path(pyspark.__file__).parent)}
     if _is_here(master):
         environment["SPARK_LOCAL_IP"] = LOOPBACK  # else a host name that does not resolve is fatal
-    with tempfile.TemporaryFile() as log, _environment(environment):
+    with tempfile.TemporaryFile() as log, _environment(environment), ThreadPoolExecutor(1) as thread:
         try:
-            gateway = launch_gateway(conf, {"stdout": log, "stderr": log})
+            gateway = thread.submit(launch_gateway, conf, {"stdout": log, "stderr": log}).result()
         except PySparkRuntimeError:
             raise MachineError(f"Spark's Java ({java_home}) does not start: {_reason(log)}", fix) from None
     SparkContext._ensure_initialized(gateway=gateway)

@@ -2,10 +2,13 @@
 
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 pytest.importorskip("pyspark")
@@ -198,6 +201,26 @@ def test_a_java_that_is_killed_is_told_with_the_fix():
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout
     assert said.startswith("MachineError Spark's Java has ended") and "free memory" in said, said
+
+
+@pytest.mark.slow
+def test_ctrl_c_while_java_starts_leaves_none():
+    code = (
+        "import os\n"
+        "from analysis.spark import session\n"
+        "try:\n"
+        "    session()\n"
+        "except KeyboardInterrupt:\n"
+        "    os._exit(130)\n"
+    )
+    child = psutil.Popen([sys.executable, "-c", code])
+    while not (started := [one for one in child.children() if one.name().startswith("spark")]):
+        assert child.poll() is None
+        time.sleep(0.01)
+    time.sleep(0.2)  # a script as yet; Java says a second later where it listens
+    child.send_signal(signal.SIGINT)
+    assert child.wait(60) == 130
+    assert not psutil.wait_procs(started, 30)[1]
 
 
 def test_a_full_disk_is_the_machines_fault_and_nothing_else_is():

@@ -8,6 +8,7 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.live import needs
@@ -28,8 +29,8 @@ def ratebed(*words: str, folder: Path) -> list[str]:
     return [sys.executable, "-m", "ratebed", *words, "--out", str(folder / "out")]
 
 
-def interrupted(command: list[str], after_s: float, number: signal.Signals) -> tuple[int, str]:
-    """Exit code and standard error of a command that gets two signals, as a terminal sends them: to all of it."""
+def interrupted(command: list[str], after_s: float, number: signal.Signals) -> tuple[int, str, int]:
+    """Of a command that gets two signals, as a terminal sends them, to all of it: exit code, standard error, group."""
     child = subprocess.Popen(
         command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
     )
@@ -40,7 +41,21 @@ def interrupted(command: list[str], after_s: float, number: signal.Signals) -> t
         if child.poll() is None:
             os.killpg(child.pid, number)
         time.sleep(APART_S)
-    return child.wait(WAIT_S), child.communicate()[1]
+    return child.wait(WAIT_S), child.communicate()[1], child.pid
+
+
+def still_there(group: int) -> list[psutil.Process]:
+    """Processes of a group that do not end by themselves: Java sees a moment later that nobody is there."""
+    members = [one for one in psutil.process_iter(["status"]) if is_in(group, one.pid)]
+    return psutil.wait_procs([one for one in members if one.info["status"] != psutil.STATUS_ZOMBIE], 30)[1]
+
+
+def is_in(group: int, pid: int) -> bool:
+    """Whether the process is there, and of the group."""
+    try:
+        return os.getpgid(pid) == group
+    except ProcessLookupError:
+        return False
 
 
 def minds_its_end(pid: int) -> bool:
@@ -52,7 +67,7 @@ def minds_its_end(pid: int) -> bool:
 
 def check_twice(words: tuple[str, ...], after_s: float, number: signal.Signals, folder: Path) -> None:
     """Interrupt, read the last line, clean up, and look for what the line did not say."""
-    code, errors = interrupted(ratebed(*words, folder=folder), after_s, number)
+    code, errors, group = interrupted(ratebed(*words, folder=folder), after_s, number)
     assert "Traceback" not in errors and "Error" not in errors, errors
     if code == 0:  # it had ended before
         return
@@ -65,6 +80,7 @@ def check_twice(words: tuple[str, ...], after_s: float, number: signal.Signals, 
     assert cleaned.returncode == 0, cleaned.stdout + cleaned.stderr
     again = subprocess.run(ratebed("clean", folder=folder), capture_output=True, text=True)
     assert again.stdout == "removed 0 run folders\n", again.stdout
+    assert not still_there(group)
 
 
 def instant(salt: str) -> float:
