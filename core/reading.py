@@ -11,6 +11,7 @@ from pathlib import Path
 from core.errors import HarnessError, MachineError, SpecError, described
 from core.records import Json
 
+_TOML_FIX = "mend the TOML"
 TOML_BYTES = 16 << 20  # of a file that people write (ours): a matrix of a million runs has less
 
 
@@ -34,11 +35,22 @@ def reading(where: str, fix: str = "mend it", fault: Callable[[str, str], Harnes
         raise fault(f"{where}: {described(error)}", fix) from error
 
 
-def read_toml(path: Path, where: str = "", fix: str = "mend the TOML") -> Json:
+def read_toml(path: Path, where: str = "", fix: str = _TOML_FIX) -> Json:
     """The tables of a TOML file; SpecError names it by ``where``, by default its path."""
+    return toml_of(toml_content(path, where, fix), where or str(path), fix)
+
+
+def toml_content(path: Path, where: str = "", fix: str = _TOML_FIX) -> bytes:
+    """The bytes of a TOML file, if they are not too many; SpecError as ``read_toml`` says."""
     with reading(where or str(path), fix):
         with path.open("rb") as file:
-            data = file.read(TOML_BYTES + 1)
-        if len(data) > TOML_BYTES:
+            content = file.read(TOML_BYTES + 1)
+        if len(content) > TOML_BYTES:
             raise ValueError(f"more than {TOML_BYTES >> 20} MiB")
-        return tomllib.loads(data.decode())
+        return content
+
+
+def toml_of(content: bytes, where: str, fix: str = _TOML_FIX) -> Json:
+    """The tables that these bytes of TOML say; SpecError names them by ``where``."""
+    with reading(where, fix):
+        return tomllib.loads(content.decode())

@@ -11,7 +11,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -113,8 +113,7 @@ def configure(kind: str, factory: Callable[..., Made], options: Options) -> Made
     A number where text is wanted is its text: a rate may be written ``0.3`` or ``"1/3"``.  SpecError names
     the option that is unknown, missing, of the wrong type, or larger than its type allows (``core.limits``).
     """
-    parameters = inspect.signature(factory).parameters
-    hints = get_type_hints(factory.__init__ if inspect.isclass(factory) else factory, include_extras=True)
+    parameters, hints = _taken_by(factory)
     values = {}
     for name, value in options.items():
         if name not in parameters:
@@ -131,6 +130,13 @@ def configure(kind: str, factory: Callable[..., Made], options: Options) -> Made
         if parameter.default is parameter.empty and name not in values:
             raise SpecError(f"{kind} needs option {name!r}", "set it")
     return factory(**values)
+
+
+@lru_cache(maxsize=256)
+def _taken_by(factory: Callable[..., object]) -> tuple[Mapping[str, inspect.Parameter], dict[str, object]]:
+    """What can be given to a factory by name, and of which types."""
+    hints = get_type_hints(factory.__init__ if inspect.isclass(factory) else factory, include_extras=True)
+    return inspect.signature(factory).parameters, hints
 
 
 def _check_numbers(value: object) -> None:

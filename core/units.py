@@ -2,6 +2,7 @@
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 MICROSECOND_NS = 1_000
 MILLISECOND_NS = 1_000_000
@@ -27,8 +28,11 @@ def duration_ns(text: str | int) -> int:
     Raises ValueError where the number, the unit or a whole nanosecond is missing, and for more than ten years: sums
     and products of spans are instants, of which tables and kernels have 64 bits.
     """
-    if isinstance(text, int):
-        return text
+    return text if isinstance(text, int) else _read_ns(text)
+
+
+@lru_cache(maxsize=1024)  # a run asks hundreds of times, for few different ones
+def _read_ns(text: str) -> int:
     match = _DURATION.fullmatch(text)
     if match is None or match[2] not in _SUFFIX_NS:
         raise ValueError(f"not a duration: {text!r} (write a number and one of {', '.join(_SUFFIX_NS)}, as in 20ms)")

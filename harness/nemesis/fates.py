@@ -95,17 +95,20 @@ def _tables(folder: Path, pattern: str) -> Iterator[tuple[str, dict[str, np.ndar
 def topic_fates(kept: Path, offered: int) -> Fates:
     """A topic's, of its last load: the files of publishers' and subscribers' hosts."""
     parts = [(int(name.rsplit(".", 3)[1]), columns) for name, columns in _tables(kept, "*.rows.npz")]
-    tag = max((tag for tag, _ in parts), default=0)
-    sent, acknowledged, deliveries = set[int](), set[int](), list[int]()
-    for its, columns in parts:
-        if its == tag:
-            sent |= _where(columns, "sent_at_ns")
-            acknowledged |= _where(columns, "acknowledged_at_ns")
+    came = list[tuple[int, int]]()  # of which load, and which message
     for _, columns in _tables(kept, "*.deliveries.npz"):
         topics = columns["topics"].tolist()
         if "topic" in topics:
-            mine = (columns["topic"] == topics.index("topic")) & (columns["tag"] == tag)
-            deliveries += columns["message"][mine].tolist()
+            mine = columns["topic"] == topics.index("topic")
+            came += zip(columns["tag"][mine].tolist(), columns["message"][mine].tolist(), strict=True)
+    # Of the last load the senders may all have been killed, and left nothing.
+    last = max((tag for tag, _ in [*parts, *came]), default=0)
+    sent, acknowledged = set[int](), set[int]()
+    for tag, columns in parts:
+        if tag == last:
+            sent |= _where(columns, "sent_at_ns")
+            acknowledged |= _where(columns, "acknowledged_at_ns")
+    deliveries = [message for tag, message in came if tag == last]
     return message_fates(range(offered), sent, acknowledged, deliveries)
 
 

@@ -15,6 +15,7 @@ The defaults are *fitted* to the paper: see ``testbed/calibrations/srtm-paper.to
 """
 
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
 
@@ -22,7 +23,7 @@ import numpy as np
 from msgspec import Meta
 
 from core.errors import SpecError
-from core.reading import read_toml, reading
+from core.reading import reading, toml_content, toml_of
 from core.records import Int64
 from core.registry import configure
 from core.units import duration_ns
@@ -71,7 +72,12 @@ def calibration_path(name: str) -> Path:
 def load_calibration(name: str) -> BrokerModel:
     """Read a calibration file; SpecError names the file and the field that is missing or wrong."""
     path = calibration_path(name)
-    raw = read_toml(path)
+    return _model(path, toml_content(path))
+
+
+@lru_cache(maxsize=8)  # a search with many topics asks for each of them
+def _model(path: Path, content: bytes) -> BrokerModel:
+    raw = toml_of(content, str(path))
     with reading(str(path), "write [broker] and [origin] as testbed/calibrations/srtm-paper.toml has them"):
         fields = {**raw.get("broker", {}), **raw.get("origin", {}), "name": path.stem}
     model: BrokerModel = configure(f"calibration {path}", BrokerModel, fields)

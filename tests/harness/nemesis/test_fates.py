@@ -60,6 +60,15 @@ def test_a_topic_is_read_from_the_last_load_alone(tmp_path):
     assert fates.counts == {"not_sent": 1, "unacknowledged": 1, "undelivered": 0, "delivered": 1, "duplicated": 0}
 
 
+def test_the_last_load_is_known_though_its_senders_were_all_killed(tmp_path):
+    before = {"message": np.arange(2), "sent_at_ns": np.array([5, 5]), "acknowledged_at_ns": np.array([5, 5])}
+    np.savez(tmp_path / "0.publishers1.1.rows.npz", **before)
+    came = {"message": np.array([0, 1, 2]), "topic": np.array([0, 0, 0]), "tag": np.array([1, 1, 4])}
+    np.savez(tmp_path / "1.subscribers1.deliveries.npz", topics=np.array(["topic"]), **came)
+    fates = topic_fates(tmp_path, 3)
+    assert fates.counts == {"not_sent": 2, "unacknowledged": 0, "undelivered": 0, "delivered": 1, "duplicated": 0}
+
+
 def test_a_limiters_files_are_joined_by_request(tmp_path):
     rows = [(0, 5, 9, 7, 1, 0), (1, 5, -1, -1, 0, 0), (2, 5, -1, -1, 0, 0), (3, -1, -1, -1, 0, 0)]
     np.savez(tmp_path / "0.users-n1.users.npz", rows=np.array(rows))
