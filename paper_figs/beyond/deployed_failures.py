@@ -10,7 +10,7 @@ A request belongs to the second in which it was decided, one that was lost to th
 from collections.abc import Sequence
 from functools import partial
 
-from analysis.tables import collect
+from analysis.tables import collect, computed_once
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
@@ -111,21 +111,21 @@ def tables(data: Data) -> FigureTables:
     assert data.spark is not None
     spans = data.spark.createDataFrame(runs[["run_id", "from_ns", "until_ns"]])
     requests, told = deployed.by_second(grants.in_groups(data, REGIME), data.samples)
-    requests = requests.cache()
-    during, told_then = deployed.within(requests, spans), deployed.within(told, spans)
-    sent_then = deployed.within(requests, spans, "intended_at_ns")
-    of_runs = _shares(mine, deployed.answers(during, told_then, data.runs))
-    waits = collect(deployed.waits(during), ["run_id"]).drop(columns="decided_count")
+    with computed_once(requests) as each:
+        during, told_then = deployed.within(each, spans), deployed.within(told, spans)
+        sent_then = deployed.within(each, spans, "intended_at_ns")
+        of_runs = _shares(mine, deployed.answers(during, told_then, data.runs))
+        waits = collect(deployed.waits(during), ["run_id"]).drop(columns="decided_count")
+        cities = _shares(mine, deployed.answers(during, told_then, data.runs, ("node",)), "node")
+        seconds = _shares(mine, deployed.answers(each, told, data.runs, ("t_ns",)), "t_ns")
+        group = ["run_id", "shape", "factor"]
+        granted = collect(deployed.granted(sent_then, limiting.with_oracle(data.runs)), group)
+        excess = collect(deployed.excess(during, data.runs), group)
     for name in ("p50", "p99"):
         waits[f"{name}_ms"] = waits.pop(f"{name}_ns") / MILLISECOND_NS
-    cities = _shares(mine, deployed.answers(during, told_then, data.runs, ("node",)), "node")
     cities["city"] = [CITIES[int(node[1:]) - 1] for node in cities.pop("node")]
-    seconds = _shares(mine, deployed.answers(requests, told, data.runs, ("t_ns",)), "t_ns")
     begins = seconds.run_id.map(runs.set_index("run_id").from_ns)
     seconds["since_s"] = (seconds.pop("t_ns") - begins) / SECOND_NS
-    group = ["run_id", "shape", "factor"]
-    granted = collect(deployed.granted(sent_then, limiting.with_oracle(data.runs)), group)
-    excess = collect(deployed.excess(during, data.runs), group)
     return {
         "runs": of_runs.merge(waits, on="run_id", how="left"),
         "cities": cities,

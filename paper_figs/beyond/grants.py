@@ -5,7 +5,7 @@ What the figures ``deployed`` have in common: their grid, their tables, and samp
 
 from collections.abc import Sequence
 
-from analysis.tables import collect
+from analysis.tables import collect, computed_once
 from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, Scale
@@ -59,19 +59,18 @@ def groups_of(data: Data, requests: SparkFrame, runs: Frame, by: Sequence[str] =
     """
     from analysis import deployed, limiting
 
-    requests = requests.cache()
     promised = {who.system: who.contract for who in CONTENDERS.values()}
-    measured = (
-        deployed.granted(requests, limiting.with_oracle(data.runs), by),
-        deployed.excess(requests, data.runs, by),
-        deployed.busiest_windows(requests, data.runs, by),
-        deployed.over_contract(requests, data.runs, promised, by),
-    )
     group = ["run_id", *by]
     groups = runs
-    for number, frame in enumerate(measured):
-        groups = groups.merge(collect(frame, group), on=group if number else ["run_id"])
-    requests.unpersist()
+    with computed_once(requests) as each:
+        measured = (
+            deployed.granted(each, limiting.with_oracle(data.runs), by),
+            deployed.excess(each, data.runs, by),
+            deployed.busiest_windows(each, data.runs, by),
+            deployed.over_contract(each, data.runs, promised, by),
+        )
+        for number, frame in enumerate(measured):
+            groups = groups.merge(collect(frame, group), on=group if number else ["run_id"])
     return groups.sort_values([*ORDER, *by], ignore_index=True)
 
 
