@@ -203,6 +203,14 @@ def test_a_java_that_is_killed_is_told_with_the_fix():
     assert said.startswith("MachineError Spark's Java has ended") and "free memory" in said, said
 
 
+def is_of_spark(process):
+    """Whether this is Spark's script, or Java in its place, and not what asks Java for its version."""
+    try:
+        return any("spark-submit" in word or "SparkSubmit" in word for word in process.cmdline())
+    except psutil.Error:  # it has ended meanwhile
+        return False
+
+
 @pytest.mark.slow
 def test_ctrl_c_while_java_starts_leaves_none():
     code = (
@@ -214,7 +222,7 @@ def test_ctrl_c_while_java_starts_leaves_none():
         "    os._exit(130)\n"
     )
     child = psutil.Popen([sys.executable, "-c", code])
-    while not (started := [one for one in child.children() if one.name().startswith("spark")]):
+    while not (started := [one for one in child.children() if is_of_spark(one)]):
         assert child.poll() is None
         time.sleep(0.01)
     time.sleep(0.2)  # a script as yet; Java says a second later where it listens
