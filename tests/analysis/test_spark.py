@@ -214,8 +214,9 @@ def is_of_spark(process):
 @pytest.mark.slow
 def test_ctrl_c_while_java_starts_leaves_none():
     code = (
-        "import os\n"
+        "import os, signal\n"
         "from analysis.spark import session\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background has it ignored
         "try:\n"
         "    session()\n"
         "except KeyboardInterrupt:\n"
