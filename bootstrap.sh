@@ -119,7 +119,7 @@ java_is_ready() {
 
 link_java() {
     java_is_suitable "$1" || return 1
-    rm -rf .java
+    rm -rf .java .venv/archived
     ln -s "$1" .java
 }
 
@@ -145,6 +145,13 @@ EOF
     chmod +x .java.partial/bin/java
     .java.partial/bin/java -version 2>/dev/null || fail "the Java of requirements-java.lock does not start; install Java 17"
     mv .java.partial .java
+    rm -f .venv/archived
+}
+
+# Spark starts in two thirds of the time with what it then has in memory; without, where this Java keeps nothing.
+make_class_archive() {
+    .venv/bin/python -m analysis.class_archive 2>/dev/null || say "this Java keeps no classes: Spark starts some seconds later"
+    touch .venv/archived
 }
 
 # --- live testbeds: system packages, Go, what is built ---------------------------------------------------
@@ -300,6 +307,7 @@ packages_are_ready || make_packages "${1:-}"
 [ "${1:-}" != packages ] || exit 0
 [ .venv/ourselves -nt pyproject.toml ] || make_ourselves
 java_is_ready || make_java
+[ -e .venv/archived ] || make_class_archive
 case "${1:-}" in
     live | test) make_live ;;
     machine)

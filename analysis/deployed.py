@@ -143,9 +143,9 @@ def busiest_windows(requests: DataFrame, runs: DataFrame, by: Sequence[str] = BY
 
 
 def over_contract(
-    requests: DataFrame, runs: DataFrame, contracts: Mapping[str, str], by: Sequence[str] = BY
+    excesses: DataFrame, windows: DataFrame, runs: DataFrame, contracts: Mapping[str, str], by: Sequence[str] = BY
 ) -> DataFrame:
-    """How far a limiter went beyond what it promises itself, in units of N = c.
+    """How far a limiter went beyond what it promises itself, in units of N = c; of ``excess`` and ``busiest_windows``.
 
     run_id, ``by``, contract, intended_over_share, decided_over_share; one of them 0 where it kept its word.  By
     ``contract``, of ``CONTRACTS``:
@@ -164,9 +164,7 @@ def over_contract(
     for system, its in sorted(contracts.items()):
         contract = F.when(F.col("system") == system, F.lit(its)).otherwise(contract)
     promised = F.broadcast(runs.select("run_id", contract.alias("contract")))
-    both = (
-        excess(requests, runs, by).join(busiest_windows(requests, runs, by), ["run_id", *by]).join(promised, "run_id")
-    )
+    both = excesses.join(windows, ["run_id", *by]).join(promised, "run_id")
 
     def over(instant: str) -> Column:
         beyond = F.when(F.col("contract") == FIXED_WINDOW, F.col(f"{instant}_aligned_share") - 1)

@@ -56,22 +56,26 @@ _EVERYWHERE = {
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
+JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+# With the first compiler alone Java has room for 48 MB of code; forty figures fill it, and what comes then crawls.
+# Spark's classes are thousands: checking each anew, and collecting garbage whenever a few MB of them are there,
+# took a tenth of the time.
+SHORT_WORK = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=384m "
+    "-XX:MetaspaceSize=256m -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions "
+    "-XX:-BytecodeVerificationRemote"
+)
 _ON_THIS_MACHINE = {
     "spark.driver.memory": "3g",
     "spark.driver.bindAddress": LOOPBACK,
     "spark.driver.host": LOOPBACK,
-    # With the first compiler alone Java has room for 48 MB of code; forty figures fill it, and what comes then crawls.
-    # Spark's classes are thousands: checking each anew, and collecting garbage whenever a few MB of them are there,
-    # took a tenth of the time.
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=384m "
-    "-XX:MetaspaceSize=256m -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions "
-    "-XX:-BytecodeVerificationRemote",
     "spark.sql.shuffle.partitions": "4",
     "spark.sql.files.openCostInBytes": "0",
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(10**6),  # list files here, without a job
 }
 LONG_RUNS = 3_000  # of one figure
-_BOTH_COMPILERS = {"spark.driver.extraJavaOptions": "-XX:+UseParallelGC"}
+_BOTH_COMPILERS = {JAVA_OPTIONS: "-XX:+UseParallelGC"}
+ARCHIVE = Path(sys.prefix) / "spark.jsa"  # of ``analysis.class_archive``
 _MASTER = re.compile(r"local(\[[\d*, ]+\])?|yarn|spark://.+:\d+|k8s://.+")
 _PYTHON = "spark.pyspark.python"  # Spark's name for the interpreter of its workers
 
@@ -142,7 +146,7 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     _look_for(master)
-    ours = _EVERYWHERE | (_ON_THIS_MACHINE if _is_here(master) else {})
+    ours = _EVERYWHERE | (_on_this_machine() if _is_here(master) else {})
     ours["spark.sql.warehouse.dir"] = tempfile.gettempdir()
     if _is_here(master):
         ours["spark.local.dir"] = tempfile.gettempdir()
@@ -160,6 +164,12 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
         if SparkContext._active_spark_context is not None:  # else whoever asks next gets what does not work
             SparkContext._active_spark_context.stop()
         raise MachineError(f"Spark does not start on {master}: {_told_by_java(error)}", _SETTINGS_FIX) from None
+
+
+def _on_this_machine() -> dict[str, str]:
+    # A Java or jars other than the archive's leave it aside, without a word.
+    archived = f' "-XX:SharedArchiveFile={ARCHIVE}" -Xlog:cds=off' if ARCHIVE.is_file() else ""
+    return {**_ON_THIS_MACHINE, JAVA_OPTIONS: SHORT_WORK + archived}
 
 
 _SETTINGS_FIX = "look at --spark-conf and SPARK_CONF_DIR: docs/cluster.md"

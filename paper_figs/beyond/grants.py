@@ -62,12 +62,16 @@ def groups_of(data: Data, requests: SparkFrame, runs: Frame, by: Sequence[str] =
     promised = {who.system: who.contract for who in CONTENDERS.values()}
     group = ["run_id", *by]
     groups = runs
-    with computed_once(requests) as each:
+    with (
+        computed_once(requests) as each,
+        computed_once(deployed.excess(each, data.runs, by)) as excess,
+        computed_once(deployed.busiest_windows(each, data.runs, by)) as windows,
+    ):
         measured = (
             deployed.granted(each, limiting.with_oracle(data.runs), by),
-            deployed.excess(each, data.runs, by),
-            deployed.busiest_windows(each, data.runs, by),
-            deployed.over_contract(each, data.runs, promised, by),
+            excess,
+            windows,
+            deployed.over_contract(excess, windows, data.runs, promised, by),
         )
         for number, frame in enumerate(measured):
             groups = groups.merge(collect(frame, group), on=group if number else ["run_id"])

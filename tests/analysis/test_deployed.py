@@ -10,7 +10,7 @@ pytest.importorskip("pyspark")
 from pyspark.errors import PySparkException
 
 from analysis import deployed
-from analysis.tables import collect
+from analysis.tables import collect, computed_once
 from tests.analysis import deployed_twins as twins
 
 pytestmark = pytest.mark.slow
@@ -88,6 +88,10 @@ def by_group(frame):
     return {tuple(row.pop(name) for name in ("run_id", *BY)): row for row in rows}
 
 
+def over_contract(frame, runs, contracts):
+    return deployed.over_contract(deployed.excess(frame, runs), deployed.busiest_windows(frame, runs), runs, contracts)
+
+
 def points(tables):
     return [(run, *group, rows) for run, its in tables.items() for group, rows in groups_of(its).items()]
 
@@ -97,7 +101,7 @@ def test_excess_windows_and_contracts_are_those_of_the_twins(grouped, runs, seed
     tables = history(seed)
     frame = grouped(tables)
     excess, windows = by_group(deployed.excess(frame, runs)), by_group(deployed.busiest_windows(frame, runs))
-    over = by_group(deployed.over_contract(frame, runs, CONTRACTS))
+    over = by_group(over_contract(frame, runs, CONTRACTS))
     assert set(excess) == set(windows) == set(over) == {point[:3] for point in points(tables)}
     for run, shape, factor, rows in points(tables):
         limit, point = LIMITS[run], (run, shape, factor)
@@ -189,13 +193,15 @@ def test_a_fixed_window_admits_twice_its_limit_within_its_contract(grouped, runs
     # Five at the end of a period of 5 s, five at the begin of the next: 10 within 0.4 s, where c + r t is 5.4.
     rows = told("even-5x-1", [4.80, 4.82, 4.84, 4.86, 4.88, 5.0, 5.05, 5.1, 5.15, 5.2])
     frame = grouped({"a": rows})
-    [windows] = by_group(deployed.busiest_windows(frame, runs)).values()
-    assert windows["intended_window_share"] == 2.0 and windows["intended_aligned_share"] == 1.0
-    [excess] = by_group(deployed.excess(frame, runs)).values()
-    assert excess["intended_excess_share"] == pytest.approx((10 - 5.4) / 5)
-    for contract, over in (("fixed-window", 0.0), ("sliding-window", 1.0), ("bucket", 0.92), ("split", 0.92)):
-        [row] = by_group(deployed.over_contract(frame, runs, {"windows": contract})).values()
-        assert (row["contract"], row["intended_over_share"]) == (contract, pytest.approx(over))
+    windows, excess = deployed.busiest_windows(frame, runs), deployed.excess(frame, runs)
+    with computed_once(windows) as windows, computed_once(excess) as excess:
+        [shares] = by_group(windows).values()
+        assert shares["intended_window_share"] == 2.0 and shares["intended_aligned_share"] == 1.0
+        [shares] = by_group(excess).values()
+        assert shares["intended_excess_share"] == pytest.approx((10 - 5.4) / 5)
+        for contract, over in (("fixed-window", 0.0), ("sliding-window", 1.0), ("bucket", 0.92), ("split", 0.92)):
+            [row] = by_group(deployed.over_contract(excess, windows, runs, {"windows": contract})).values()
+            assert (row["contract"], row["intended_over_share"]) == (contract, pytest.approx(over))
 
 
 def test_a_verdict_that_comes_late_counts_in_another_window(grouped, runs):
@@ -240,7 +246,7 @@ def test_what_the_oracle_never_admits_has_no_share(spark, grouped):
 
 def test_an_unknown_contract_is_refused(grouped, runs):
     with pytest.raises(AssertionError):
-        deployed.over_contract(grouped(history(1)), runs, {"windows": "leaky"})
+        over_contract(grouped(history(1)), runs, {"windows": "leaky"})
 
 
 def test_answers_that_did_not_come_are_counted_where_somebody_counts(frame_of, runs):

@@ -203,6 +203,27 @@ def test_a_java_that_is_killed_is_told_with_the_fix():
     assert said.startswith("MachineError Spark's Java has ended") and "free memory" in said, said
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("content", [None, b"no archive"], ids=["made", "damaged"])
+def test_java_has_the_archive_of_classes_in_memory_or_goes_on_without(content, tmp_path):
+    from analysis.spark import ARCHIVE
+
+    if not content and not ARCHIVE.is_file():
+        pytest.skip(f"no {ARCHIVE}: this environment's Java kept no classes")
+    archive = tmp_path / "an archive"
+    archive.write_bytes(content) if content else archive.symlink_to(ARCHIVE)
+    code = (
+        "import sys, pathlib, psutil\n"
+        "from analysis import spark\n"
+        "spark.ARCHIVE = pathlib.Path(sys.argv[1])\n"
+        "assert spark.session().range(3).count() == 3\n"
+        "(java,) = [child for child in psutil.Process().children() if 'java' in child.name()]\n"
+        "print(any(str(spark.ARCHIVE.resolve()) == each.path for each in java.memory_maps()))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(archive)], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == (f"{content is None}\n", "")
+
+
 def is_of_spark(process):
     """Whether this is Spark's script, or Java in its place, and not what asks Java for its version."""
     try:
