@@ -150,7 +150,7 @@ EOF
 
 # Spark starts in two thirds of the time with what it then has in memory; without, where this Java keeps nothing.
 make_class_archive() {
-    .venv/bin/python -m analysis.class_archive 2>/dev/null || say "this Java keeps no classes: Spark starts some seconds later"
+    make_program analysis.class_archive "archive of Spark's classes, so commands take some seconds longer"
     touch .venv/archived
 }
 

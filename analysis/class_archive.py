@@ -12,15 +12,19 @@ from analysis.spark import ARCHIVE, JAVA_OPTIONS, SHORT_WORK, session
 from analysis.tables import Data, collect
 from core.errors import MachineError
 
+WRITING_S = 300  # at most; it takes 15
+
 
 def make(archive: Path = ARCHIVE) -> None:
-    """Write ``archive``, whole or not at all.  MachineError where this Java has no such archives."""
+    """Write ``archive``, whole or not at all.  MachineError where Java writes none."""
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder) / archive.name
         settings = {JAVA_OPTIONS: f'{SHORT_WORK} "-XX:ArchiveClassesAtExit={made}"'}
         _use(Path(folder), settings)
         if not made.is_file():
-            raise MachineError("this Java keeps no classes", "go on without: commands take some seconds longer")
+            raise MachineError(
+                "Java has kept no classes", "go on without: another Java may, and a full disk can be why"
+            )
         made.replace(archive)
 
 
@@ -37,8 +41,11 @@ def _use(folder: Path, settings: dict[str, str]) -> None:
     read = spark.read.schema(data.runs.schema).parquet(str(folder / "runs")).cache()
     collect(read.join(F.broadcast(data.runs), "run_id"), ["run_id"])
     spark.stop()
-    gateway.proc.stdin.close()
-    gateway.proc.wait()
+    gateway.proc.stdin.close()  # Java ends, and writes
+    try:
+        gateway.proc.wait(WRITING_S)
+    finally:
+        gateway.proc.kill()
 
 
 if __name__ == "__main__":
