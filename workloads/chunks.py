@@ -5,22 +5,30 @@ any order and split in any way, gives the same rows.  Only the last few chunks a
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable
 
 import numpy as np
 
-from core.records import Block, Int32, Int64, Population
+from core.records import Block, Int32, Int64, Population, Schedule
 from core.units import SECOND_NS
 
 # A chunk of this many rows fits the L2 cache and makes the cost of a call per chunk vanish.
 CHUNK_ROW_COUNT = 32_768
 CHUNK_MAX_NS = 10 * SECOND_NS
 KEPT_CHUNK_COUNT = 3
+PIECE_MESSAGE_COUNT = 262_144  # at most some 6 MB of rows, as many messages come in batches
 
 
 def chunk_length_ns(rows_rps: float, least_ns: int = 1) -> int:
     """The length of a chunk that holds about ``CHUNK_ROW_COUNT`` rows, between ``least_ns`` and 10 s or so."""
     wanted_ns = int(min(CHUNK_MAX_NS, CHUNK_ROW_COUNT / rows_rps * SECOND_NS))
     return max(wanted_ns, least_ns, 1)
+
+
+def piece_ns(schedules: Iterable[Schedule]) -> int:
+    """Schedules are walked together in pieces of this length, at most 10 s: few calls, and memory stays flat."""
+    messages_rps = sum(schedule.population.total_rps for schedule in schedules)
+    return max(1, int(min(CHUNK_MAX_NS, PIECE_MESSAGE_COUNT / max(1.0, messages_rps) * SECOND_NS)))
 
 
 class ChunkedSchedule(ABC):

@@ -8,10 +8,8 @@ import numpy as np
 
 from core.compiled import njit
 from core.records import Envelope, Int64, Schedule
-from core.units import SECOND_NS
 from systems.parts.envelope import QUANTILE, RATE_FACTOR
-
-CHUNK_NS = SECOND_NS  # the schedule is walked in pieces of this length: memory stays flat
+from workloads.chunks import piece_ns
 
 
 @njit(cache=True)
@@ -43,12 +41,13 @@ def tokens_needed_counts(
     """
     counts = np.zeros(1 << 20, np.int64)
     work, last_ns, most, at_ns = 0.0, start_ns, 0, start_ns
+    piece = piece_ns([schedule])
     while at_ns < end_ns:
-        block = schedule.block(at_ns, min(end_ns, at_ns + CHUNK_NS))
+        block = schedule.block(at_ns, min(end_ns, at_ns + piece))
         work, last_ns, most = _tokens_needed(
             block.at_ns, block.count, rate_rps / 1e9, work, last_ns, from_ns, until_ns, counts, most
         )
-        at_ns += CHUNK_NS
+        at_ns += piece
     return counts[: most + 1]
 
 

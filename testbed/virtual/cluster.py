@@ -7,14 +7,12 @@ import numpy as np
 
 from collectors.histogram import BUCKET_COUNT
 from core.records import Envelope, Int32, Int64, Schedule
-from core.units import SECOND_NS
 from systems.parts import token_bucket
 from testbed.brokers.counts import Counts
 from testbed.brokers.model import BrokerModel
 from testbed.virtual import cluster_kernel
 from testbed.virtual.cluster_kernel import SPLIT
-
-CHUNK_NS = 5 * SECOND_NS  # schedules are walked in pieces of at most this length: memory stays flat
+from workloads.chunks import piece_ns
 
 
 @dataclass
@@ -83,7 +81,7 @@ class TopicCluster:
     def advance(self, until_ns: int) -> None:
         """Carry all that is sent before ``until_ns``."""
         while self.now_ns < until_ns:
-            end_ns = min(until_ns, self.now_ns + CHUNK_NS)
+            end_ns = min(until_ns, self.now_ns + piece_ns(its.schedule for its in self.placed.values()))
             self._carry(end_ns)
             self.now_ns = end_ns
             for topic in [number for number, its in self.placed.items() if its.until_ns <= end_ns]:

@@ -16,8 +16,8 @@ from systems.parts import token_bucket
 from testbed.brokers.model import BrokerModel
 from testbed.virtual import broker_kernel, shared_kernel
 from testbed.virtual.shared_kernel import NEVER, line_of
+from workloads.chunks import piece_ns
 
-CHUNK_NS = SECOND_NS  # the schedule is walked in pieces of this length: memory stays flat
 _EMPTY = Block(np.empty(0, np.int64), np.empty(0, np.int32), np.empty(0, np.int32))
 
 
@@ -89,6 +89,7 @@ class Fleet:
         self.cores = list(cores) or [model.cores] * len(others)
         self.model, self.topic, self.schedule, self.others = model, topic, schedule, others
         self.journal_rows, self.drop, self.release_quantum = journal_rows, drop, release_quantum
+        self.piece_ns = piece_ns([schedule, *filter(None, others)])
         self.broker_of: Int32 = np.full(schedule.population.count, -1, np.int32)
         self.restart(0)
 
@@ -131,7 +132,7 @@ class Fleet:
     def advance(self, until_ns: int) -> None:
         """Carry everything that is sent before ``until_ns``."""
         while self.now_ns < until_ns:
-            end_ns = min(until_ns, self.now_ns + CHUNK_NS)
+            end_ns = min(until_ns, self.now_ns + self.piece_ns)
             others = [_EMPTY if other is None else other.block(self.now_ns, end_ns) for other in self.others]
             self._carry(self.schedule.block(self.now_ns, end_ns), others)
             self.now_ns = end_ns
