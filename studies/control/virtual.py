@@ -1,13 +1,9 @@
 """A controller's nodes on modelled brokers: one report a second."""
 
-from core.errors import SpecError
 from core.units import SECOND_NS
 from studies.control.asked import Controlled, Controlling
-from studies.distribution.deployment import far_of
-from studies.distribution.virtual import check as check_topic
-from studies.distribution.virtual import deployment_of
+from studies.distribution.virtual import check_near, deployment_of
 from testbed.api import Testbed
-from testbed.brokers.model import load_calibration
 from testbed.trust.evidence import NOTHING
 from testbed.virtual.fleet import FleetPlane
 from testbed.virtual.scheduler import event_loop
@@ -34,8 +30,4 @@ def run(asked: Controlling) -> Controlled:
 
 def check(testbed: Testbed, asked: Controlling) -> None:
     """SpecError for what modelled brokers cannot do under a controller."""
-    check_topic(testbed, asked)
-    if load_calibration(asked.calibration).pump_takes_core:  # its messages end in later windows than their own
-        raise SpecError(f"calibration {asked.calibration}: a pump on the cores", "use one with a pump of its own")
-    if far_of(asked.topology, 1) is not None:
-        raise SpecError("TB Adaptor's virtual brokers have no long paths", "use srtm-lan, or --testbed mininet")
+    check_near(testbed, asked, "brokers under a controller", {})  # such pumps end in later windows than their messages'

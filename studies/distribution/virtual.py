@@ -1,5 +1,6 @@
 """A topic in virtual time: each round is carried by the kernels of a ``Fleet``."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from core.errors import SpecError
@@ -11,6 +12,7 @@ from testbed.brokers.model import load_calibration
 from testbed.virtual.capacity import benchmarked_capacity_rps
 
 JOURNAL_ROWS = 2_000_000  # messages kept at most when a run asks for them
+PLAIN: Mapping[str, object] = {"non_conformant": "delay", "release_quantum": False, "stamps": "kernel"}
 
 
 def deployment_of(asked: Deployed) -> Deployment:
@@ -46,3 +48,15 @@ def check(testbed: Testbed, asked: Deployed) -> None:
         raise SpecError(f"topology {asked.topology.name}: jitter or loss on a topic's path", "use --testbed mininet")
     if rule.non_conformant == "drop":
         raise SpecError("virtual brokers at the end of long paths drop nothing", "use srtm-lan, or delay")
+
+
+def check_near(testbed: Testbed, asked: Deployed, who: str, only: Mapping[str, object] = PLAIN) -> None:
+    """``check``, and SpecError for what ``who`` are not modelled with: pumps on cores, long paths, other options."""
+    check(testbed, asked)
+    if load_calibration(asked.calibration).pump_takes_core:
+        raise SpecError(f"{who}: calibration {asked.calibration} has a pump on the cores", "use one with its own pump")
+    if far_of(asked.topology, 1) is not None:
+        raise SpecError(f"{who} have no long paths", "use srtm-lan")
+    for option, value in only.items():
+        if getattr(asked.rule, option) != value:
+            raise SpecError(f"{who}: {option} = {getattr(asked.rule, option)!r}", "leave it out")

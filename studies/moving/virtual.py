@@ -2,19 +2,17 @@
 
 import numpy as np
 
-from core.errors import SpecError, SystemFault
+from core.errors import SystemFault
 from core.records import Envelope, Int32, Sample
 from core.units import SECOND_NS, duration_ns
-from studies.distribution.deployment import Deployment, far_of
-from studies.distribution.virtual import check as check_topic
-from studies.distribution.virtual import deployment_of
+from studies.distribution.deployment import Deployment
+from studies.distribution.virtual import check_near, deployment_of
 from studies.moving.asked import Moving, MovingShown
 from studies.moving.shown import windows_of
 from systems.api import SetBucket
 from systems.distribution.migrator import SYSTEM as MIGRATOR
 from systems.limiting.granted import part_of
 from testbed.api import Testbed
-from testbed.brokers.model import load_calibration
 from testbed.topologies.topology import Topology, mesh
 from testbed.trust.moved import MovedMessages
 from testbed.virtual.gates import GrantedLoop, NodeGroup
@@ -100,11 +98,4 @@ def _rows(found: MovedMessages, topic: str) -> dict[str, np.ndarray]:
 
 def check(testbed: Testbed, asked: Moving) -> None:
     """SpecError for what modelled brokers cannot do where publishers move."""
-    check_topic(testbed, asked)
-    if load_calibration(asked.calibration).pump_takes_core:
-        raise SpecError(f"calibration {asked.calibration}: a pump on the cores", "use one with a pump of its own")
-    if far_of(asked.topology, 1) is not None:
-        raise SpecError("publishers that move have no long paths to brokers", "use srtm-lan, and rtt")
-    for option, only in (("non_conformant", "delay"), ("release_quantum", False), ("stamps", "kernel")):
-        if getattr(asked.rule, option) != only:
-            raise SpecError(f"{option} = {getattr(asked.rule, option)!r} where publishers move", "leave it out")
+    check_near(testbed, asked, "publishers that move")

@@ -4,9 +4,8 @@ import numpy as np
 
 from core.errors import SpecError
 from core.records import Float64
-from studies.distribution.deployment import far_of
 from studies.distribution.search import searched
-from studies.distribution.virtual import check as check_topic
+from studies.distribution.virtual import PLAIN, check_near
 from studies.topics.asked import Churned, Churning, ComingTopic, Stay
 from studies.topics.newcomer import Newcomer
 from systems.parts.assignment import rates_of
@@ -55,19 +54,9 @@ def _loads(asked: Churning, cluster: TopicCluster) -> Float64:
 
 def check(testbed: Testbed, asked: Churning) -> None:
     """SpecError for what modelled brokers cannot do with many topics."""
-    check_topic(testbed, asked)
-    if load_calibration(asked.calibration).pump_takes_core:
-        raise SpecError(f"calibration {asked.calibration}: a pump on the cores", "use one with a pump of its own")
-    if far_of(asked.topology, 1) is not None:
-        raise SpecError("brokers with many topics have no long paths to publishers", "use srtm-lan, and rtt")
+    only = {**PLAIN, "initial_loads_rps": (), "mcap_batch": 0, "broker_cores": ()}
+    check_near(testbed, asked, "brokers with many topics", only)
     if asked.keeps_messages:
         raise SpecError("messages of topics that come and go are not kept", "leave keep out")
-    only = {
-        "non_conformant": "delay", "release_quantum": False, "stamps": "kernel", "initial_loads_rps": (),
-        "mcap_batch": 0, "broker_cores": (),
-    }  # fmt: skip
-    for option, value in only.items():
-        if getattr(asked.rule, option) != value:
-            raise SpecError(f"{option} = {getattr(asked.rule, option)!r} with many topics", "leave it out")
     if asked.rule.envelope not in ("profiled", "poisson-model"):
         raise SpecError(f"envelope = {asked.rule.envelope!r} of a topic that stays", "use profiled, or poisson-model")

@@ -82,7 +82,8 @@ def shifts() -> pd.DataFrame:
     for every, late in (("100ms", 10.0), ("1s", 20.0), ("10s", 60.0)):
         part = shifted()
         chosen = part[[(way, share) in interval.SHIFTS for way, share in zip(part.way, part.share, strict=True)]]
-        parts.append(chosen.assign(interval=every, interval_ms=ms_of(every), above_s=late + 0.1 * part.repetition))
+        told = chosen.drop(columns="interval").assign(interval_ms=ms_of(every))
+        parts.append(told.assign(above_s=late + 0.1 * part.repetition))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -130,8 +131,8 @@ CASES = (
         "owes nothing": lambda found: changed(found, STEADY, "debt_ms", 0.0),
     }),
     Case("F16", as_claimed, {
-        "exchanged": lambda found: exchanged(found, SHIFTS, "interval", "100ms", "10s"),
-        "as late": lambda found: changed(found, SHIFTS, "above_s", 9.0, interval="100ms"),
+        "exchanged": lambda found: exchanged(found, SHIFTS, "interval_ms", 100.0, 10_000.0),
+        "as late": lambda found: changed(found, SHIFTS, "above_s", 9.0, interval_ms=100.0),
     }),
 )  # fmt: skip
 
