@@ -49,6 +49,31 @@ def closed() -> Iterator[None]:
     pyplot.close("all")
 
 
+@pytest.fixture(scope="module")
+def points(tmp_path_factory):
+    """Of runs in virtual time: two twins at three delays, with three repetitions, and once what else there is."""
+    from analysis.spark import session
+    from analysis.tables import load
+
+    one, folder = SCALES["quick"], tmp_path_factory.mktemp("runs")
+    thrice = [contenders.oracle(REGIME, one)]
+    for name in ("overwrite", "overwrite, all"):
+        thrice += [contenders.point(name, REGIME, one, {"delay": delay}, VIRTUAL) for delay in ("0ms", "50ms", "110ms")]
+    specs = [replace(spec, seed=seed + 1, repetition=seed) for spec in thrice for seed in range(3)]
+    once = [
+        contenders.point("counter", REGIME, one, {"delay": "10ms"}, VIRTUAL, "800ms"),
+        contenders.point("counter", REGIME, one, {"delay": "10ms"}, VIRTUAL),
+        contenders.point("overwrite", REGIME, one, testbed=VIRTUAL),
+        contenders.point("overwrite, all", LONG, one, testbed=VIRTUAL),
+        contenders.oracle(LONG, one),
+        contenders.point("overwrite", REGIME, one, {"delay": MEETING["50ms"]}, VIRTUAL),
+        contenders.point("fixed-window, cache", REGIME, one, testbed=VIRTUAL),
+    ]
+    for number, spec in enumerate([*specs, *(replace(spec, seed=1) for spec in once)]):
+        execute(spec, f"run{number}", folder / f"run{number}")
+    return deployed_staleness.tables(load(session(), sorted(folder.iterdir())))["points"]
+
+
 # --- the grid ------------------------------------------------------------------------------------
 
 
@@ -173,21 +198,11 @@ def test_every_claim_has_a_case_and_waits_for_its_figure():
 
 
 @pytest.mark.slow
-def test_another_limiter_in_the_server_s_place_contradicts_its_twin(spark, tmp_path):
+def test_another_limiter_in_the_server_s_place_contradicts_its_twin(points):
     """Runs in virtual time stand for servers: the twin itself, on the same requests, and one that does otherwise."""
-    from analysis.tables import load
-
-    specs = [contenders.oracle(REGIME, SCALES["quick"])]
-    for name in ("overwrite", "overwrite, all"):
-        for delay in ("0ms", "50ms", "110ms"):
-            specs.append(contenders.point(name, REGIME, SCALES["quick"], {"delay": delay}, VIRTUAL))
-    for seed in range(3):
-        for number, spec in enumerate(specs):
-            name = f"run{seed}-{number}"
-            execute(replace(spec, seed=seed + 1, repetition=seed), name, tmp_path / name)
-    points = deployed_staleness.tables(load(spark, sorted(tmp_path.iterdir())))["points"]
+    points = points[points.name.isin(["overwrite", "overwrite, all", "centralised"]) & (points.sweep == DELAY)].copy()
     points["place"] = points.place.replace("110ms", WAN_PLACE)
-    assert set(points.sweep) == {DELAY} and len(points) == 3 * 2 * 7 * 4
+    assert len(points) == 3 * 2 * 7 * 4
     points["sweep"] = MET
     points = pd.concat([points, points[points.place == WAN_PLACE].assign(sweep=MET_LONG)])
     oracle = points[points.name == "centralised"]
@@ -206,23 +221,8 @@ def test_another_limiter_in_the_server_s_place_contradicts_its_twin(spark, tmp_p
 
 
 @pytest.mark.slow
-def test_tables_know_how_stale_each_run_is(spark, tmp_path):
-    from analysis.tables import load
-
-    one = SCALES["quick"]
-    specs = [
-        contenders.oracle(REGIME, one),
-        contenders.point("counter", REGIME, one, {"delay": "10ms"}, VIRTUAL, "800ms"),
-        contenders.point("counter", REGIME, one, {"delay": "10ms"}, VIRTUAL),
-        contenders.point("overwrite", REGIME, one, testbed=VIRTUAL),
-        contenders.point("overwrite, all", LONG, one, testbed=VIRTUAL),
-        contenders.oracle(LONG, one),
-        contenders.point("overwrite", REGIME, one, {"delay": MEETING["50ms"]}, VIRTUAL),
-        contenders.point("fixed-window, cache", REGIME, one, testbed=VIRTUAL),
-    ]
-    for number, spec in enumerate(specs):
-        execute(replace(spec, seed=1), f"run{number}", tmp_path / f"run{number}")
-    points = deployed_staleness.tables(load(spark, sorted(tmp_path.iterdir())))["points"]
+def test_tables_know_how_stale_each_run_is(points):
+    points = points[points.repetition == 0]
     long, points = points[points.sweep == MET_LONG], points[points.sweep != MET_LONG]
     assert dict(long.groupby(["name", "place"]).size()) == {("overwrite, all", WAN_PLACE): 6, ("centralised", "0ms"): 6}
     assert set(points.groupby(["name", "place", "sweep", "factor"]).size()) == {4}, "keys"
