@@ -117,6 +117,28 @@ def test_a_figures_systems_can_be_switched_off_and_points_lead_to_runs(driver: C
     assert complaints(driver) == []
 
 
+def test_what_spans_decades_opens_on_logarithmic_axes_and_the_reader_has_the_last_word(
+    driver: Chrome, folder: Path
+) -> None:
+    def log() -> bool:
+        return driver.find_element(By.NAME, "log").is_selected()
+
+    look(driver, folder / "figure-fig-a.html")
+    wait(driver, "return (document.getElementById('view').dataset.drawn || 0) > 0")
+    assert not log()
+    driver.find_element(By.NAME, "table").send_keys("decades")
+    wait(driver, "return document.getElementById('view').dataset.drawn === '3'")
+    assert driver.find_element(By.NAME, "y").get_property("value") == "delay_ms" and log()
+    labels = "[...document.querySelectorAll('#view .role-axis-label text')].map((text) => text.textContent)"
+    wait(driver, f"return {labels}.includes('100') && {labels}.includes('0.1')")
+    driver.find_element(By.NAME, "log").send_keys(Keys.SPACE)
+    wait(driver, f"return !{labels}.includes('0.1')")
+    assert not log()
+    driver.find_element(By.NAME, "y").send_keys("wait_ms")
+    wait(driver, f"return !{labels}.includes('600')")
+    assert not log() and complaints(driver) == []
+
+
 def test_a_digitised_curve_and_what_live_runs_used_are_drawn(driver: Chrome, folder: Path) -> None:
     look(driver, folder / "figure-fig-a.html")
     wait(driver, "return document.querySelectorAll('#view .mark-symbol').length >= 2")  # ours, and the digitised

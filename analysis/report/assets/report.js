@@ -144,7 +144,7 @@ const ratebed = (() => {
     take(name) {
       const table = chart.figure.tables[name];
       const curve = chart.figure.digitised.find((each) => each.table === name);
-      chart.choice = { table: name, x: curve ? curve.x : table.x, y: curve ? curve.y : table.y, series: table.series, log: "", only: {} };
+      chart.choice = { table: name, x: curve ? curve.x : table.x, y: curve ? curve.y : table.y, series: table.series, log: "as it is", only: {} };
       chart.hidden.clear();
       chart.draw();
     },
@@ -153,6 +153,7 @@ const ratebed = (() => {
       if (field.name === "table") return chart.take(field.value);
       if (field.name.startsWith("only ")) chart.choice.only[field.name.slice(5)] = field.value;
       else chart.choice[field.name] = field.type === "checkbox" ? (field.checked ? "yes" : "") : field.value;
+      if (field.name === "y") chart.choice.log = "as it is";
       if (field.name === "series") chart.hidden.clear();
       chart.draw(field.name);
     },
@@ -171,6 +172,18 @@ const ratebed = (() => {
         rows = rows.filter((row) => String(row[column]) === only[column]);
       }
       return [rows, held];
+    },
+
+    // Whether a logarithmic axis shows more of a column: positive numbers over more than two decades.
+    isWide(rows, name) {
+      const values = rows.map((row) => row[name]).filter((value) => value !== null);
+      return values.every((value) => typeof value === "number" && value > 0) && Math.max(...values) > 100 * Math.min(...values);
+    },
+
+    // As the reader wants it; until then as the values do.
+    isLog(rows) {
+      const { y, log } = chart.choice;
+      return log === "as it is" ? chart.isWide(rows, y) : !!log;
     },
 
     // The value of a column whose rows differ most in y, then in x and series: others may be all zeros, or one point.
@@ -202,7 +215,8 @@ const ratebed = (() => {
       const { x, series } = chart.choice;
       const names = [...new Set(rows.map((row) => (series ? String(row[series]) : "all")))];
       const colours = chart.colours(names);
-      chart.controls(held, focused);
+      const isLog = chart.isLog(rows);
+      chart.controls(isLog, held, focused);
       chart.keys(names, colours);
       const values = rows.map((row) => ({ ...row, " series": series ? String(row[series]) : "all" }))
         .filter((row) => !chart.hidden.has(row[" series"]));
@@ -211,7 +225,7 @@ const ratebed = (() => {
         byId("view").dataset.drawn = "0";
         return;
       }
-      const spec = chart.spec(values, names, colours, x);
+      const spec = chart.spec(values, names, colours, x, isLog);
       const options = { actions: false, renderer: "svg", tooltip: { theme: isDark() ? "dark" : "light" } };
       window.vegaEmbed(byId("view"), spec, options).then(({ view }) => {
         if (chart.view) chart.view.finalize();
@@ -224,8 +238,8 @@ const ratebed = (() => {
       });
     },
 
-    controls(held, focused) {
-      const { table, x, y, series, log } = chart.choice;
+    controls(isLog, held, focused) {
+      const { table, x, y, series } = chart.choice;
       const its = chart.table();
       const select = (name, title, values, value) => element("label", {}, `${title} `,
         element("select", { name, onchange: null }, ...values.map((each) =>
@@ -236,7 +250,7 @@ const ratebed = (() => {
       parts.push(select("x", "x", axes, x), select("y", "y", [...new Set([...its.measures, y])].filter(Boolean), y));
       parts.push(select("series", "Colour", ["", ...its.telling], series));
       for (const [column, values] of held) parts.push(select(`only ${column}`, column, values, chart.choice.only[column]));
-      parts.push(element("label", {}, element("input", { type: "checkbox", name: "log", checked: !!log }), " logarithmic"));
+      parts.push(element("label", {}, element("input", { type: "checkbox", name: "log", checked: isLog }), " logarithmic"));
       if (its.total > its.rows.length) parts.push(element("span", { className: "soft", textContent:
         `the first ${its.rows.length} of ${its.total} rows; the files have all` }));
       byId("axes").replaceChildren(...parts);
@@ -257,13 +271,14 @@ const ratebed = (() => {
       if (had) for (const label of boxes) if (label.firstChild.value === had) label.firstChild.focus();
     },
 
-    spec(values, names, colours, x) {
-      const { y, log, table } = chart.choice;
+    spec(values, names, colours, x, wantsLog) {
+      const { y, table } = chart.choice;
       const kind = (column) => values.every((row) => row[column] === null || typeof row[column] === "number") ? "quantitative" : "nominal";
       const field = (name) => name.replace(/([.\[\]\\])/g, "\\$1");
-      const scale = log && values.every((row) => row[y] > 0) ? { type: "log" } : { zero: false };
+      const isLog = wantsLog && values.every((row) => row[y] > 0);
+      const scale = isLog ? { type: "log" } : { zero: false };
       const xKind = kind(x);
-      const xs = { field: field(x), type: xKind, title: x, ...(xKind === "quantitative" ? { scale: { zero: false } } : {}), axis: { labelAngle: 0, labelLimit: 120 } };
+      const xs = { field: field(x), type: xKind, title: x, ...(xKind === "quantitative" ? { scale: chart.table().telling.includes(x) && chart.isWide(values, x) ? { type: "log" } : { zero: false } } : {}), axis: { labelAngle: 0, labelLimit: 120 } };
       const ys = { field: field(y), type: "quantitative", title: y, scale };
       const colour = { field: " series", type: "nominal", legend: null, scale: { domain: names, range: colours } };
       const tooltip = chart.table().columns.map((name) => ({ field: field(name), title: name }));
@@ -274,7 +289,7 @@ const ratebed = (() => {
         { mark: { type: "point", filled: true, size: isDense ? 12 : 55, opacity: isDense ? 0.5 : 0.85, cursor: "pointer" },
           encoding: { x: xs, y: ys, color: colour, tooltip } },
       ];
-      const ends = values.filter((row) => typeof row.low === "number" && typeof row.high === "number");
+      const ends = values.filter((row) => typeof row.low === "number" && typeof row.high === "number" && !(isLog && row.low <= 0));
       if (chart.table().intervals && y === "mean" && ends.length) layers.push({ data: { values: ends },
         mark: { type: "rule", strokeWidth: 1.2 }, encoding: { x: xs, y: { ...ys, field: "low" }, y2: { field: "high" }, color: colour } });
       const curves = chart.figure.digitised.filter((curve) => (!curve.table || curve.table === table) && curve.x === x && curve.y === y);
