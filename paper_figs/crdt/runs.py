@@ -35,7 +35,8 @@ def points_of(data: Data, more: Mapping[str, str] | None = None) -> Frame:
     frame = with_point(data, data.runs.select("run_id"), {**FACTORS, **more})
     frame["variant"] = [case_of(run, VARIANTS) for run in frame.to_dict("records")]
     frame["variant"] = frame.variant.mask(frame.nodes == 1, frame.variant.replace(CENTRAL))
-    frame = frame.fillna({"capacity": CAPACITY, "gossip": "300ms", "choice": "pending"}).astype({"capacity": int})
+    usual = {"capacity": CAPACITY, "gossip": "300ms", "choice": "pending"}
+    frame = frame.astype(dict.fromkeys(usual, object)).fillna(usual).infer_objects().astype({"capacity": int})
     return frame[["run_id", "variant", "data_set", "capacity", "nodes", "gossip", "choice", *more, "repetition"]]
 
 
