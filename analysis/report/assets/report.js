@@ -174,10 +174,10 @@ const ratebed = (() => {
       return [rows, held];
     },
 
-    // Whether a logarithmic axis shows more of a column: positive numbers over more than two decades.
+    // Whether a logarithmic axis shows more of a column: positive numbers over two decades or more.
     isWide(rows, name) {
       const values = rows.map((row) => row[name]).filter((value) => value !== null);
-      return values.every((value) => typeof value === "number" && value > 0) && Math.max(...values) > 100 * Math.min(...values);
+      return values.every((value) => typeof value === "number" && value > 0) && Math.max(...values) >= 100 * Math.min(...values);
     },
 
     // As the reader wants it; until then as the values do.
