@@ -16,7 +16,7 @@ from core.units import SECOND_NS
 CHUNK_ROW_COUNT = 32_768
 CHUNK_MAX_NS = 10 * SECOND_NS
 KEPT_CHUNK_COUNT = 3
-PIECE_MESSAGE_COUNT = 262_144  # at most some 6 MB of rows, as many messages come in batches
+PIECE_CHUNK_COUNT = 8  # so many chunks' rows, some 6 MB, and fewer where messages come in batches
 
 
 def chunk_length_ns(rows_rps: float, least_ns: int = 1) -> int:
@@ -28,7 +28,7 @@ def chunk_length_ns(rows_rps: float, least_ns: int = 1) -> int:
 def piece_ns(schedules: Iterable[Schedule]) -> int:
     """Schedules are walked together in pieces of this length, at most 10 s: few calls, and memory stays flat."""
     messages_rps = sum(schedule.population.total_rps for schedule in schedules)
-    return max(1, int(min(CHUNK_MAX_NS, PIECE_MESSAGE_COUNT / max(1.0, messages_rps) * SECOND_NS)))
+    return chunk_length_ns(max(1.0, messages_rps) / PIECE_CHUNK_COUNT)
 
 
 class ChunkedSchedule(ABC):

@@ -278,7 +278,8 @@ const ratebed = (() => {
       const isLog = wantsLog && values.every((row) => row[y] > 0);
       const scale = isLog ? { type: "log" } : { zero: false };
       const xKind = kind(x);
-      const xs = { field: field(x), type: xKind, title: x, ...(xKind === "quantitative" ? { scale: chart.table().telling.includes(x) && chart.isWide(values, x) ? { type: "log" } : { zero: false } } : {}), axis: { labelAngle: 0, labelLimit: 120 } };
+      const xScale = chart.table().telling.includes(x) && chart.isWide(values, x) ? { type: "log" } : { zero: false };
+      const xs = { field: field(x), type: xKind, title: x, ...(xKind === "quantitative" ? { scale: xScale } : {}), axis: { labelAngle: 0, labelLimit: 120 } };
       const ys = { field: field(y), type: "quantitative", title: y, scale };
       const colour = { field: " series", type: "nominal", legend: null, scale: { domain: names, range: colours } };
       const tooltip = chart.table().columns.map((name) => ({ field: field(name), title: name }));
