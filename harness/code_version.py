@@ -30,7 +30,7 @@ from workloads import WORKLOADS
 
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = "COMMIT"  # the file in a copy of the checkout that says which commit it is
-_OURS = ("core", "systems", "workloads", "testbed", "studies", "collectors", "harness")
+_OURS = ("core", "systems", "workloads", "testbed", "studies", "collectors", "harness", "paper_figs")
 _DATA = (".csv", ".toml", ".json", ".erl", "go.mod", "go.sum")
 _GO = ("*.go", "go.mod", "go.sum")
 _BROKER = Path("testbed/brokers/brokerd")
@@ -84,6 +84,11 @@ def _roots(names: tuple[str, str, str, str, str]) -> tuple[str, ...]:
 def code_of(spec: RunSpec) -> dict[str, str]:
     """Each of ``files_of``, and the hash of what counts in it: what ``code_hash`` is made of."""
     return {path.as_posix(): _digest(ROOT, path) for path in files_of(spec)}
+
+
+def imported(names: Iterable[str], root: Path = ROOT) -> dict[str, str]:
+    """Each module that is imported from these on ("module:OBJECT" or module), and the hash of what counts in it."""
+    return {_label(path): _digest(root, path) for path in sorted(_reached(root, names))}
 
 
 @cache

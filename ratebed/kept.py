@@ -1,7 +1,7 @@
 """Tables of a figure that need no Spark, and its drawing: the very same code made them from the very same runs.
 
-Whatever else may change what comes out voids them: any file of the tree, a library's version, a run that was made anew,
-a file that is not as it was written.
+Whatever else may change what comes out voids them: any file of the tree but other figures', a library's version, a run
+that was made anew, a file that is not as it was written.
 """
 
 import platform
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING
 from core.digests import digest_of
 from core.errors import MachineError
 from core.records import Json
-from harness.code_version import ROOT
+from core.registry import known
+from harness.code_version import ROOT, imported
+from paper_figs import FIGURES
 from paper_figs.saving import drawn_files
 from ratebed.pipeline import SECTION, section_of, tables_of
 
@@ -24,14 +26,18 @@ if TYPE_CHECKING:
 ORIGIN = "origin"  # the section's key
 DRAWING = "drawing"  # another one: file -> SHA-256 of what was drawn, and under ``LOOK`` what else that hangs on
 LOOK = "look"
-_TREE = ("core", "collectors", "systems", "workloads", "testbed", "studies", "harness", "analysis", "paper_figs")
+_TREE = ("core", "collectors", "systems", "workloads", "testbed", "studies", "harness", "analysis")
+_SAVED_BY = ("paper_figs.saving", "paper_figs.sheets")  # of paper_figs, these and what the figure imports
 _LIBRARIES = ("numpy", "pandas", "pyarrow", "pyspark", "scipy")
 _DRAW = ("matplotlib", "seaborn")
 
 
-def origin_of(seals: Mapping[str, str]) -> str:
-    """What tables of these runs, by this code, are made from: a digest.  ``seals``: run id -> its manifest's digest."""
-    return digest_of("\n".join([_code(), *(f"{run_id} {seals[run_id]}" for run_id in sorted(seals))]).encode())
+def origin_of(seals: Mapping[str, str], key: str) -> str:
+    """What this figure's tables of these runs, by this code, are made from: a digest.
+
+    ``seals``: run id -> its manifest's digest.
+    """
+    return digest_of("\n".join([_code(key), *(f"{run_id} {seals[run_id]}" for run_id in sorted(seals))]).encode())
 
 
 def kept_tables(out: Path, name: str, origin: str) -> "Tables | None":
@@ -60,9 +66,15 @@ def kept_drawing(out: Path, name: str, look: str) -> Json | None:
 
 
 @cache
-def _code() -> str:
-    """A digest of the tree's files and of what they run on."""
-    files = sorted(path for name in _TREE for path in (ROOT / name).rglob("*") if path.is_file())
-    digests = [f"{path.relative_to(ROOT)} {digest_of(path.read_bytes())}" for path in files if path.suffix != ".pyc"]
+def _code(key: str) -> str:
+    """A digest of the files that a figure, of the tree or of a package, may hang on, and of what they run on."""
+    figure = known("figure", FIGURES).get(key, "")  # those of files are made anew each time
+    modules = imported([*filter(None, [figure]), *_SAVED_BY], ROOT)
     versions = [platform.python_version(), *(f"{name} {version(name)}" for name in _LIBRARIES)]
-    return digest_of("\n".join([*digests, *versions]).encode())
+    return digest_of("\n".join([*_tree(), *(f"{path} {modules[path]}" for path in modules), *versions]).encode())
+
+
+@cache
+def _tree() -> list[str]:
+    files = sorted(path for name in _TREE for path in (ROOT / name).rglob("*") if path.is_file())
+    return [f"{path.relative_to(ROOT)} {digest_of(path.read_bytes())}" for path in files if path.suffix != ".pyc"]

@@ -141,7 +141,7 @@ class Studio:
             if run.validity != INVALID or self.request.plot_invalid:
                 outcome.run_ids.append(run_id)
                 seals[run_id] = run.seal
-        outcome.notes, outcome.origin = list(notes), origin_of(seals)
+        outcome.notes, outcome.origin = list(notes), origin_of(seals, key)
         return outcome
 
     def _compute(self, key: str, outcome: _Outcome) -> "Tables":

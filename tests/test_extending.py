@@ -349,8 +349,12 @@ def _install(site: Path, points: dict[str, str]) -> None:
 
 
 def _ids(site: Path, *words: str) -> list[str]:
+    return _printed(site, IDS, *words)
+
+
+def _printed(site: Path, script: str, *words: str) -> list[str]:
     environment = {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
-    command = [sys.executable, "-c", IDS, *words]
+    command = [sys.executable, "-c", script, *words]
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
     return done.stdout.split()
 
@@ -371,6 +375,17 @@ def test_an_installed_package_adds_names_and_voids_nothing(site: Path) -> None:
         before = after
     moved = site.rename(site.with_name("elsewhere"))
     assert _ids(moved, "crowd") == before, "wherever it is installed"
+
+
+def test_what_was_drawn_of_a_packages_figure_is_void_where_the_package_changed(site: Path) -> None:
+    script = "from ratebed.kept import origin_of\nprint(origin_of({}, 'srtm-fig5'), origin_of({}, 'my-crowds'))"
+    before = _printed(site, script)
+    (site / "extra_ratebed" / "unused.py").write_text("X = 1\n")
+    assert _printed(site, script) == before
+    figure = site / "extra_ratebed" / "figures.py"
+    figure.write_text(figure.read_text() + "\n")
+    after = _printed(site, script)
+    assert after[0] == before[0] and after[1] != before[1]
 
 
 def test_names_of_packages_are_taken_by_every_option(site: Path, tmp_path: Path) -> None:

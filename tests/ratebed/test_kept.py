@@ -1,7 +1,8 @@
 """A figure's tables are kept while code, libraries and runs are those that made them, and not a moment longer."""
 
 import json
-from collections.abc import Iterable
+import shutil
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from collectors.integrity import verified
 from collectors.writer import set_aside
 from core.digests import DIGEST, digest_of, sealed
+from harness import code_version
 from ratebed import kept
 from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of
 from ratebed.pipeline import SECTION, TABLES
@@ -17,7 +19,7 @@ from tests.runs import write_small_run
 
 
 def origin_of(runs: Iterable[Path]) -> str:
-    return kept.origin_of({folder.name: verified(folder)[DIGEST] for folder in runs})
+    return kept.origin_of({folder.name: verified(folder)[DIGEST] for folder in runs}, "srtm-fig5")
 
 
 @pytest.fixture
@@ -54,21 +56,35 @@ def test_other_runs_and_runs_made_anew_are_of_another_origin(runs: list[Path], t
 def test_other_code_and_other_libraries_are_of_another_origin(
     runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in kept._TREE:
-        (tmp_path / "tree" / name).mkdir(parents=True)
-    monkeypatch.setattr(kept, "ROOT", tmp_path / "tree")
-    origins = []
-    for change in (
-        lambda: None,
-        lambda: (tmp_path / "tree" / "paper_figs" / "fig.py").write_text("x = 1"),
-        lambda: (tmp_path / "tree" / "analysis" / "table.csv").write_text("1"),
-        lambda: monkeypatch.setattr(kept, "version", lambda name: "0.0"),
-    ):
+    tree = tmp_path / "tree"
+    for name in (*kept._TREE, "paper_figs"):
+        shutil.copytree(kept.ROOT / name, tree / name, ignore=shutil.ignore_patterns("*.pyc"))
+    monkeypatch.setattr(kept, "ROOT", tree)
+
+    def origin_after(change: Callable[[], object]) -> str:
         change()
-        kept._code.cache_clear()
-        origins.append(origin_of(runs))
-    kept._code.cache_clear()
+        for remembered in (kept._code, kept._tree, code_version._source, code_version._paths):
+            remembered.cache_clear()
+        return origin_of(runs)
+
+    def written_to(path: str) -> Callable[[], object]:
+        return lambda: (tree / path).write_bytes((tree / path).read_bytes() + b"\nCHANGED = True\n")
+
+    origins = [origin_after(lambda: None)]
+    for path in ("paper_figs/srtm/sweep.py", "paper_figs/crdt/runs.py", "paper_figs/README.md"):  # other figures'
+        assert origin_after(written_to(path)) == origins[0], path
+    for path in (
+        "paper_figs/srtm/concentration.py",  # the figure
+        "paper_figs/series.py",
+        "paper_figs/saving.py",
+        "analysis/stored.py",
+        "systems/distribution/srtm.py",
+        "testbed/topologies/latencies/README.md",
+    ):
+        origins.append(origin_after(written_to(path)))
+    origins.append(origin_after(lambda: monkeypatch.setattr(kept, "version", lambda name: "0.0")))
     assert len(set(origins)) == len(origins)
+    origin_after(monkeypatch.undo)
 
 
 def test_damaged_and_skipped_ones_are_made_again(runs: list[Path], tmp_path: Path) -> None:
