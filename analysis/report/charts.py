@@ -22,7 +22,7 @@ ROWS_CHARTED = 50_000  # of a table; the page says so where there are more
 DIGITS = 7  # of a number in a view; files have all
 _VALUES_TELLING, _NUMBERS_TELLING = 200, 24  # a column with more texts, or more numbers, tells no rows apart
 _SERIES = ("system", "name", "variant", "policy", "limiter", "process", "graph")
-_TIMES = ("since_s", "t_s", "at_s", "time_s", "second", "t_ns", "at_ns", "cycle")
+_TIMES = ("since_s", "t_s", "at_s", "time_s", "middle_s", "second", "t_ns", "at_ns", "cycle")
 _UNITS = re.compile(
     r"_(ns|us|ms|s|rps|bytes|ratio|share|count|probability|cores|tokens|seconds|error|std)(_per_\w+)?$|"
     r"^(mean|low|high|std|count|p\d+|repetition|request_id)$"
