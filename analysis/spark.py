@@ -60,14 +60,15 @@ _EVERYWHERE = {
     "spark.sql.session.timeZone": "UTC",
 }
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
-# With the first compiler alone Java has room for 48 MB of code; forty figures fill it, and what comes then crawls.
 # Spark's classes are thousands: checking each anew, and collecting garbage whenever a few MB of them are there,
 # took a tenth of the time.
-SHORT_WORK = (
-    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=384m "
+_LOADING = (
     "-XX:MetaspaceSize=256m -XX:+IgnoreUnrecognizedVMOptions -XX:+UnlockDiagnosticVMOptions "
     "-XX:-BytecodeVerificationRemote"
 )
+# With the first compiler alone Java has room for 48 MB of code; forty figures fill it, and what comes then crawls.
+SHORT_WORK = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=384m {_LOADING}"
+_LONG_WORK = f"-XX:+UseParallelGC {_LOADING}"  # with both compilers
 _ON_THIS_MACHINE = {
     "spark.driver.memory": "3g",
     "spark.driver.bindAddress": LOOPBACK,
@@ -78,7 +79,6 @@ _ON_THIS_MACHINE = {
     "spark.sql.sources.parallelPartitionDiscovery.threshold": str(10**6),  # list files here, without a job
 }
 LONG_RUNS = 3_000  # of one figure
-_BOTH_COMPILERS = {JAVA_OPTIONS: "-XX:+UseParallelGC"}
 ARCHIVE = Path(sys.prefix) / "spark.jsa"  # of ``analysis.class_archive``
 _MASTER = re.compile(r"local(\[[\d*, ]+\])?|yarn|spark://.+:\d+|k8s://.+")
 _PYTHON = "spark.pyspark.python"  # Spark's name for the interpreter of its workers
@@ -115,7 +115,7 @@ def session(master: str = THIS_MACHINE, settings: Mapping[str, str] = MappingPro
 
 def long_work(master: str, run_count: int) -> dict[str, str]:
     """Settings of Spark that queries over so many runs at once want, where Java would have what suits short ones."""
-    return dict(_BOTH_COMPILERS) if _is_here(master) and run_count >= LONG_RUNS else {}
+    return {JAVA_OPTIONS: _with_archive(_LONG_WORK)} if _is_here(master) and run_count >= LONG_RUNS else {}
 
 
 _starting = threading.Lock()
@@ -150,9 +150,11 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
     from pyspark.sql import SparkSession
 
     _look_for(master)
-    ours = _EVERYWHERE | (_on_this_machine() if _is_here(master) else {})
+    ours = dict(_EVERYWHERE)
     ours["spark.sql.warehouse.dir"] = tempfile.gettempdir()
     if _is_here(master):
+        ours |= _ON_THIS_MACHINE
+        ours[JAVA_OPTIONS] = _with_archive(SHORT_WORK)
         ours["spark.local.dir"] = tempfile.gettempdir()
     conf = SparkConf(loadDefaults=False).setAll([*{**ours, **settings, "spark.master": master}.items()])
     if SparkContext._gateway is None:  # a stopped session leaves its Java behind, ready for the next
@@ -170,10 +172,9 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
         raise MachineError(f"Spark does not start on {master}: {_told_by_java(error)}", _SETTINGS_FIX) from None
 
 
-def _on_this_machine() -> dict[str, str]:
+def _with_archive(options: str) -> str:
     # A Java or jars other than the archive's leave it aside, without a word.
-    archived = f' "-XX:SharedArchiveFile={ARCHIVE}" -Xlog:cds=off' if ARCHIVE.is_file() else ""
-    return {**_ON_THIS_MACHINE, JAVA_OPTIONS: SHORT_WORK + archived}
+    return options + (f' "-XX:SharedArchiveFile={ARCHIVE}" -Xlog:cds=off' if ARCHIVE.is_file() else "")
 
 
 _SETTINGS_FIX = "look at --spark-conf and SPARK_CONF_DIR: docs/cluster.md"
