@@ -87,8 +87,11 @@ def code_of(spec: RunSpec) -> dict[str, str]:
 
 
 def imported(names: Iterable[str], root: Path = ROOT) -> dict[str, str]:
-    """Each module that is imported from these on ("module:OBJECT" or module), and the hash of what counts in it."""
-    return {_label(path): _digest(root, path) for path in sorted(_reached(root, names))}
+    """Each module of ours or of a package that adds something which is imported from these on, and what counts: a hash.
+
+    ``names``: "module:OBJECT", or a module.
+    """
+    return {_label(path): _digest(root, path) for path in sorted(_reached(root, filter(_is_followed, names)))}
 
 
 @cache
