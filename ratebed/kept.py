@@ -69,9 +69,9 @@ def kept_drawing(out: Path, name: str, look: str) -> Json | None:
 def _code(key: str) -> str:
     """A digest of the files that a figure, of the tree or of a package, may hang on, and of what they run on."""
     figure = known("figure", FIGURES).get(key, "")  # those of files are made anew each time
-    modules = imported([*filter(None, [figure]), *_SAVED_BY], ROOT)
+    modules = imported((figure, *_SAVED_BY), ROOT).items()
     versions = [platform.python_version(), *(f"{name} {version(name)}" for name in _LIBRARIES)]
-    return digest_of("\n".join([*_tree(), *(f"{path} {modules[path]}" for path in modules), *versions]).encode())
+    return digest_of("\n".join([*_tree(), *(f"{path} {digest}" for path, digest in modules), *versions]).encode())
 
 
 @cache
