@@ -9,15 +9,12 @@ which was fitted on live runs and so is not judged.  There the table also has th
 delivery around a move, as Pulsar 4 keeps messages waiting before it closes clients.
 """
 
-from msgspec.structs import replace
-
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, below
-from core.errors import SpecError
 from core.units import MILLISECOND_NS
-from harness.experiment import Experiment, GroundOption, RunSpec, Scale
+from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
 from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
-from paper_figs.epulsar.runs import placed
+from paper_figs.epulsar.runs import BROKER, is_on_pulsar, on_pulsar, placed
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
@@ -28,20 +25,14 @@ SYSTEMS = ("pulsar", "epulsar")
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
 VIRTUAL = "virtual"
 GAP = "delivery_gap_ns"  # on Pulsar alone
-BROKER = GroundOption(
-    "broker", "whose brokers: ours, or Apache Pulsar's (pulsar; in virtual time a model of it)", "ours"
-)
 MOVED_ON_PULSAR = 64  # ours: of one producer and one consumer each, on a small machine
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """(a) over the WAN's delay, (b), (c) over the number of topics, ePulsar with 1 to 16 executors."""
-    broker = BROKER.of(options)
-    if broker == "pulsar":
+    if is_on_pulsar(options):
         return _points_on_pulsar(scale)
-    if broker != BROKER.default:
-        raise SpecError(f"--broker {broker}", "choose ours or pulsar")
     most = scale.pick(small=6, quick=MOVED_TOPICS)
     wan = scale.pick(
         tiny=(10, WAN_MS), small=(10, 20, WAN_MS), quick=(10, WAN_MS, 80), paper=(5, 10, 20, WAN_MS, 80, 160)
@@ -93,8 +84,7 @@ def _on_pulsar(system: str, topics: int, wan_ms: int, executors: int) -> RunSpec
     where_ = ("city-mec", {"sites": 2, "site_rtt": "0ms", "cloud_delay": f"{wan_ms}ms"})
     study = {"duration": f"{2 * period_s - 1}s", "access": "0ms"}  # topics are moved once
     offered = ("static-topics", {**load, "placement": "home"})
-    spec = placed(system, offered, where_, study, periodic=f"{period_s}s", probe="5s", **options)
-    return replace(spec, study="placement-on-pulsar")
+    return on_pulsar(placed(system, offered, where_, study, periodic=f"{period_s}s", probe="5s", **options))
 
 
 def tables(data: Data) -> FigureTables:

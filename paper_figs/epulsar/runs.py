@@ -1,7 +1,26 @@
-"""Points of the ePulsar studies: ``placement``, and those in which nothing is offered."""
+"""Points of the ePulsar studies: ``placement``, on our brokers or Pulsar's, and those in which nothing is offered."""
 
+from msgspec.structs import replace
+
+from core.errors import SpecError
 from core.records import Json, Options
-from harness.experiment import RunSpec
+from harness.experiment import GroundOption, RunSpec
+
+OURS, PULSAR = "ours", "pulsar"
+BROKER = GroundOption("broker", "whose brokers: ours, or Apache Pulsar's (pulsar; in virtual time a model of it)", OURS)
+
+
+def is_on_pulsar(options: Options) -> bool:
+    """Whether ``BROKER`` is Apache Pulsar; SpecError where it is nobody's."""
+    broker = BROKER.of(options)
+    if broker not in (OURS, PULSAR):
+        raise SpecError(f"--{BROKER.name} {broker}", f"choose {OURS} or {PULSAR}")
+    return bool(broker == PULSAR)
+
+
+def on_pulsar(point: RunSpec, **study: object) -> RunSpec:
+    """The same point of ``placement`` on Apache Pulsar, with options of study ``placement-on-pulsar``."""
+    return replace(point, study="placement-on-pulsar", study_options={**point.study_options, **study})
 
 
 def placed(

@@ -8,25 +8,36 @@ without a delivery around a move.  It is at least the distance of two messages.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import add
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from core.clients import Role
+from core.clients import Role, instants
 from core.records import Int64, Sample
 from studies.placement.accounts import NOTHING
 from studies.placement.asked import Spell
 from studies.placement.script import events_file
-from studies.placement_on_pulsar.asked import ClientCrew
+from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest
 from studies.placement_on_pulsar.planes import PulsarScript
 from testbed.hosts.site import Site
-from testbed.servers.pulsar.admin import Topic
+from testbed.servers.pulsar.client_host import DUE
 from testbed.servers.pulsar.client_log import downtimes
-from testbed.servers.pulsar.transfers import KNOWN_NS, SeenByClients, TopicTraffic, Transfer
-from testbed.trust.accounts import DeliveryAccount, lateness_ns
+from testbed.servers.pulsar.transfers import AROUND_NS, KNOWN_NS, SeenByClients, TopicTraffic, longest_gap_ns
+from testbed.trust.accounts import (
+    ABSENT,
+    DeliveryAccount,
+    Fate,
+    Got,
+    Interest,
+    Receipt,
+    Sent,
+    fate,
+    lateness_ns,
+    of_topic,
+    receipt,
+    shifted,
+)
 
 DOWNTIME = "client_downtime_ns"
 
@@ -56,16 +67,26 @@ class Owned(NamedTuple):
     node: str
 
 
+class Hired(NamedTuple):
+    """A crew, its number, and its process."""
+
+    crew: ClientCrew
+    number: int
+    traffic: TopicTraffic
+
+
 class PulsarAccounts(NamedTuple):
     """Of a run: samples, latencies of first deliveries, how late messages were sent, what became of all.
 
-    ``notes``: what went wrong with moves, and how many clients had no broker at the end.
+    ``fates``: of each topic's messages.  ``notes``: what went wrong with moves, and how many clients had no broker at
+    the end.
     """
 
     samples: list[Sample]
     latency_ns: Int64
     lateness_ns: Int64
     account: DeliveryAccount
+    fates: dict[str, Fate]
     notes: list[str]
 
 
@@ -105,91 +126,137 @@ def spells_of(owned: Iterable[Owned], epoch_ns: int, until_ns: int) -> list[Spel
     return sorted((one for one in cut if one.start_ns < one.end_ns), key=lambda one: (one.start_ns, one.topic))
 
 
-def told_of(
-    epoch_ns: int,
-    crews: Sequence[tuple[ClientCrew, TopicTraffic]],
-    topics: Mapping[str, Topic],
-    moves: Sequence[UnitMove],
-    duration_ns: int,
-) -> PulsarAccounts:
+def due_of(asked: PulsarRequest, crew: ClientCrew, number: int) -> dict[str, Int64]:
+    """What a crew of that number sends, by the columns ``client_host.DUE``: topics evenly spread in turn, and crews."""
+    topics, messages, instants_ns = [], [], []
+    for place, topic in enumerate(crew.producing):
+        phase = (place + number / len(asked.crews)) / len(crew.producing)
+        at_ns = instants(0, asked.duration_ns, asked.load.topics[0].rate_rps, phase)  # topics are alike
+        topics.append(np.full(len(at_ns), topic))
+        messages.append(np.arange(len(at_ns)))
+        instants_ns.append(at_ns)
+    columns = [np.concatenate(parts) for parts in (topics, messages, instants_ns)]
+    order = np.argsort(columns[2], kind="stable")
+    return {name: column[order].astype(np.int64) for name, column in zip(DUE, columns, strict=True)}
+
+
+def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: Sequence[UnitMove]) -> PulsarAccounts:
     """Everything that clients saw, and each move as they saw it."""
-    sent, pairs = dict[str, tuple[SeenByClients, int]](), list[tuple[str, SeenByClients, int]]()
-    samples: list[Sample] = []
-    for crew, traffic in crews:
-        seen = traffic.seen()
-        for number, name in enumerate(crew.topics):
-            if crew.role is Role.PRODUCER:
-                sent[name] = seen, number
-            else:
-                pairs.append((name, seen, number))
-        names = [str(topics[name]) for name in crew.topics]
-        samples += downtime_samples(traffic.log(), crew, names, epoch_ns, duration_ns)
-    processes = [seen for seen, number in sent.values() if not number]
-    late = [lateness_ns(seen.sent["intended_at_ns"], seen.sent["sent_at_ns"]) for seen in processes]
-    accounts, latencies = [NOTHING], [np.empty(0, np.int64)]
-    for name, seen, number in pairs:
-        both = together(topics[name], sent[name], (seen, number))
-        accounts.append(both.accounts()[topics[name]])
-        latencies.append(first_latencies_ns(both))
-        samples.append((duration_ns, name, "out_of_order_count", float(both.out_of_order())))
-        samples += _gaps(name, both, moves, epoch_ns)
+    until_ns, samples = asked.duration_ns, list[Sample]()
+    seen = [hired.traffic.seen() for hired in crews]
+    for hired, told in zip(crews, seen, strict=True):
+        samples += downtime_samples(hired.traffic.log(), hired.crew, told, epoch_ns, until_ns)
+    fates, latencies, total = dict[str, Fate](), [np.empty(0, np.int64)], NOTHING
+    for load in asked.load.topics:
+        consumers = [
+            _consumed(hired.crew, told, load.name, epoch_ns, until_ns)
+            for hired, told in zip(crews, seen, strict=True)
+            if load.name in hired.crew.topics
+        ]
+        parts, foreign_count, reordered_count = [], sum(len(one.got.message) for one in consumers), 0
+        for hired, told in zip(crews, seen, strict=True):
+            if load.name in hired.crew.produced:
+                sent = sent_of(
+                    due_of(asked, hired.crew, hired.number), told, hired.crew.topics.index(load.name), epoch_ns
+                )
+                receipts = [receipt(sent, one.got, hired.number, one.interest) for one in consumers]
+                rows, account = fate(sent, receipts, load.bound_ns)
+                parts.append(rows)
+                total += account
+                latencies += [_latency_ns(sent, one) for one in receipts]
+                foreign_count -= sum(int(one.times.sum()) for one in receipts)
+                reordered_count += sum(one.reordered_count for one in receipts)
+        fates[load.name] = of_topic(parts)
+        total = replace(total, foreign_count=total.foreign_count + foreign_count)
+        samples.append((until_ns, load.name, "out_of_order_count", float(reordered_count)))
+        mine = [move for move in moves if move.unit == load.name]
+        samples += [row for one in consumers for row in gaps(one, mine, epoch_ns)]
     samples += [(move.asked_at_ns - epoch_ns, move.unit, "landed_count", float(move.landed)) for move in moves]
-    total = reduce(add, accounts)
-    away = sum(at_ns + value >= duration_ns for at_ns, _, metric, value in samples if metric == DOWNTIME)
-    notes = sorted({f"REST: {move.problem}" for move in moves if move.problem})
-    notes += [f"{away} clients had no broker at the end"] if away else []
     for metric in ("offered_count", "undelivered_count", "unacknowledged_count", "surplus_count"):
-        samples.append((duration_ns, "clients", metric, float(getattr(total, metric))))
-    # Pulsar delivers again what a consumer had not acknowledged when it was closed: no fault of the run.
+        samples.append((until_ns, "clients", metric, float(getattr(total, metric))))
+    late = [lateness_ns(told.sent["intended_at_ns"], told.sent["sent_at_ns"]) for told in seen]
+    notes = _notes(moves, samples, until_ns)
+    latency_ns, late_ns = np.concatenate(latencies), np.concatenate(late)
+    return PulsarAccounts(samples, latency_ns, late_ns, _excused(total, asked.rule.persistent), fates, notes)
+
+
+def _excused(total: DeliveryAccount, persistent: bool) -> DeliveryAccount:
+    """Without what is Pulsar's way, and no fault of the run.
+
+    It delivers again what a consumer had not acknowledged when it was closed; and its receipt for a message of a topic
+    that is not persistent promises nothing.
+    """
     once = replace(total, delivered_count=total.delivered_count + total.duplicated_count, duplicated_count=0)
-    return PulsarAccounts(samples, np.concatenate(latencies), np.concatenate(late), once, notes)
+    if persistent:
+        return once
+    gone = once.unacknowledged_count + once.undelivered_count
+    return replace(once, unacknowledged_count=gone, undelivered_count=0)
 
 
-def together(topic: Topic, sender: tuple[SeenByClients, int], receiver: tuple[SeenByClients, int]) -> SeenByClients:
-    """What was sent to a topic, by one process, and what another got of it."""
-    (out, mine), (back, theirs) = sender, receiver
-    sent = {name: column[out.sent["topic"] == mine] for name, column in out.sent.items()}
-    got = {name: column[back.got["topic"] == theirs] for name, column in back.got.items()}
-    return SeenByClients(
-        [topic],
-        {**sent, "topic": np.zeros_like(sent["topic"])},
-        {**got, "topic": np.zeros_like(got["topic"])},
-    )
+def _notes(moves: Iterable[UnitMove], samples: Iterable[Sample], until_ns: int) -> list[str]:
+    away = sum(at_ns + value >= until_ns for at_ns, _, metric, value in samples if metric == DOWNTIME)
+    notes = sorted({f"REST: {move.problem}" for move in moves if move.problem})
+    return [*notes, *([f"{away} clients had no broker at the end"] if away else [])]
 
 
-def first_latencies_ns(seen: SeenByClients) -> Int64:
+class Consumed(NamedTuple):
+    """What a consumer got of a topic, and when it wanted it.  Instants of the run."""
+
+    got: Got
+    interest: Interest
+
+
+def _consumed(crew: ClientCrew, told: SeenByClients, topic: str, epoch_ns: int, until_ns: int) -> Consumed:
+    number = crew.topics.index(topic)
+    rows = {name: column[told.got["topic"] == number] for name, column in told.got.items()}
+    received_ns = rows["received_at_ns"] - epoch_ns
+    later = told.subscribed["at_ns"][(told.subscribed["topic"] == number) & (told.subscribed["at_ns"] != ABSENT)]
+    since_ns = np.concatenate([np.zeros(crew.consuming.count(number), np.int64), later - epoch_ns])
+    got = Got(rows["sender"], rows["message"], np.full(len(received_ns), ABSENT), received_ns)
+    return Consumed(got, Interest(crew.spans_ns(number, until_ns), since_ns, until_ns))
+
+
+def sent_of(due: Mapping[str, Int64], told: SeenByClients, topic: int, epoch_ns: int) -> Sent:
+    """A producer's messages of a topic, by its number: what was due, and what its process says of it."""
+    born_ns = due["intended_at_ns"][due["topic"] == topic]
+    rows = {name: column[told.sent["topic"] == topic] for name, column in told.sent.items()}
+    sent_ns, answered_ns = (np.full(len(born_ns), ABSENT) for _ in range(2))
+    sent_ns[rows["message"]] = rows["sent_at_ns"] - epoch_ns
+    answered_ns[rows["message"]] = shifted(rows["acknowledged_at_ns"], epoch_ns)
+    never = np.zeros_like(born_ns)
+    return Sent(born_ns, sent_ns, sent_ns, answered_ns, never, never)
+
+
+def _latency_ns(sent: Sent, one: Receipt) -> Int64:
     """From when a message was due to its first delivery."""
-    order = np.argsort(seen.got["received_at_ns"], kind="stable")
-    messages, first = np.unique(seen.got["message"][order], return_index=True)
-    due = dict(zip(seen.sent["message"].tolist(), seen.sent["intended_at_ns"].tolist(), strict=True))
-    at_ns = seen.got["received_at_ns"][order][first]
-    return np.array([at - due[message] for message, at in zip(messages.tolist(), at_ns, strict=True) if message in due])
+    came = one.received_ns != ABSENT
+    latency_ns: Int64 = one.received_ns[came] - sent.born_ns[came]
+    return latency_ns
 
 
-def downtime_samples(
-    log: str, crew: ClientCrew, topics: Sequence[str], epoch_ns: int, duration_ns: int
-) -> Iterator[Sample]:
-    """``client_downtime_ns`` of each time that a client was cut off in the run."""
-    spans = [
-        span
-        for span in downtimes(log, topics)
-        if span.role == crew.role and epoch_ns <= span.begin_ns < epoch_ns + duration_ns
-    ]
-    names = dict(zip(topics, crew.topics, strict=True))
-    for span in spans:
-        away_ns = float(span.span_ns(epoch_ns + duration_ns))
-        yield span.begin_ns - epoch_ns, f"{crew.role} of {names[span.topic]}", DOWNTIME, away_ns
+def downtime_samples(log: str, crew: ClientCrew, told: SeenByClients, epoch_ns: int, until_ns: int) -> Iterator[Sample]:
+    """``client_downtime_ns`` of each time that a client was cut off in the run, as long as it wanted its topic."""
+    names = [str(topic) for topic in told.topics]
+    order = {Role.PRODUCER: crew.producing, Role.CONSUMER: (*crew.consuming, *told.subscribed["topic"].tolist())}
+    for span in downtimes(log, {role: [names[number] for number in numbers] for role, numbers in order.items()}):
+        number, begin_ns = names.index(span.topic), span.begin_ns - epoch_ns
+        wanted = [(0, until_ns)] if span.role == Role.PRODUCER else crew.spans_ns(number, until_ns)
+        for start_ns, end_ns in wanted:
+            if start_ns <= begin_ns < end_ns:
+                away_ns = float(span.span_ns(epoch_ns + end_ns))
+                yield begin_ns, f"{span.role} of {crew.topics[number]}", DOWNTIME, away_ns
 
 
-def _gaps(name: str, seen: SeenByClients, moves: Iterable[UnitMove], epoch_ns: int) -> list[Sample]:
-    rows: list[Sample] = []
+def gaps(one: Consumed, moves: Iterable[UnitMove], epoch_ns: int) -> Iterator[Sample]:
+    """``delivery_gap_ns`` of a topic's moves, as a consumer saw them that wanted it all the time around them."""
+    at_ns = np.sort(one.got.received_ns)
     for move in moves:
-        if move.unit == name:
-            there = Transfer(
-                seen.topics[0], move.source, move.target, move.asked_at_ns, move.answered_at_ns, move.owner
-            )
-            rows.append((move.asked_at_ns - epoch_ns, name, "delivery_gap_ns", float(seen.gap_ns(there))))
-    return rows
+        begin_ns, end_ns = move.asked_at_ns - epoch_ns, move.answered_at_ns + AROUND_NS - epoch_ns
+        if any(
+            start_ns <= begin_ns and min(end_ns, one.interest.until_ns) <= ends_ns
+            for start_ns, ends_ns in one.interest.spans_ns
+        ):
+            yield begin_ns, move.unit, "delivery_gap_ns", float(longest_gap_ns(at_ns, begin_ns, end_ns))
 
 
 def _rows(site: Site, node: str) -> list[list[Any]]:

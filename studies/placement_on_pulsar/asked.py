@@ -1,12 +1,12 @@
 """What a testbed is told and gives back when a control plane places the topics of a real Pulsar."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 from collectors.metrics import Metric
-from core.clients import ClientLoad, Joined, Role
+from core.clients import ClientLoad, Happening, Joined, Left, Moved, Role
 from core.errors import SpecError
 from core.limits import RoundCount
 from core.records import Int64, Json, Sample
@@ -14,14 +14,17 @@ from core.units import duration_ns
 from studies.api import check_least
 from studies.placement.asked import Spell
 from systems.api import System
-from systems.parts.options import span_ns
+from systems.parts.options import choice, span_ns
 from systems.placement.options import Options
-from testbed.faults import Fault, read_faults
+from testbed.faults import Fault, Handover, read_faults
 from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
+from testbed.trust.accounts import Fate
 from testbed.trust.evidence import RunEvidence
 
 NAME = "placement-on-pulsar"
+FIRST, EACH = "first", "each"
+MOST_ALONE = 64  # ours: clients that are a process each
 METRICS_HERE = {  # beside those of ``collectors.metrics``, which are part of every run's id
     "delivery_gap_ns": Metric("ns", "the longest time without a delivery of a topic around its move", NAME),
     "landed_count": Metric("count", "of a move: 1 where the unit went as it was told to", NAME),
@@ -36,29 +39,65 @@ class Config:
     access: str = "8ms"  # ours: client to its site, one way, as in study placement
     warm_up_rounds: RoundCount = 30  # ours: seconds that Serf's agents have before time 0
     warm_up_moves: RoundCount = 2  # ours: of each topic before time 0: a cold broker's first moves take seconds
+    persistent: bool = True  # topics; the paper's public clients use others
+    bookies: str = FIRST  # beside the first broker, or each: then a broker writes to its own (ePulsar 3.5)
+    window: str = "1s"  # of topics' counts and latencies
     faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
 
     def __post_init__(self) -> None:
         read_faults(self.faults)
-        for name, least in (("duration", "1ns"), ("access", "0")):
+        for name, least in (("duration", "1ns"), ("access", "0"), ("window", "1ns")):
             span_ns(f"study {NAME}", name, getattr(self, name), least)
+        choice(f"study {NAME}", "bookies", self.bookies, (FIRST, EACH))
         check_least(NAME, self, warm_up_rounds=0, warm_up_moves=0)
 
 
+class Change(NamedTuple):
+    """From an instant on, a consumer of a topic, by the topic's number in its crew, is there or is not any more."""
+
+    at_ns: int
+    topic: int
+    wanted: bool
+
+
 class ClientCrew(NamedTuple):
-    """The clients of one role at one site: a process of Pulsar's own client, on the host of ``node``."""
+    """Clients in one process of Pulsar's own client, on the host of ``node``.
+
+    ``producing``, ``consuming``: of which of its ``topics``, by number, from the start.
+    """
 
     node: str
-    proxy: str
-    role: Role
+    name: str  # of the process
     topics: tuple[str, ...]
+    producing: tuple[int, ...] = ()
+    consuming: tuple[int, ...] = ()
+    changes: tuple[Change, ...] = ()  # in order
+
+    @property
+    def produced(self) -> list[str]:
+        """The topics that it sends to."""
+        return [self.topics[number] for number in self.producing]
+
+    def spans_ns(self, number: int, until_ns: int) -> list[tuple[int, int]]:
+        """When it wants to consume a topic; what has no end ends with the run."""
+        turns = [Change(0, one, True) for one in self.consuming] + list(self.changes)
+        spans: list[tuple[int, int]] = []
+        for at_ns, topic, wanted in turns:
+            if topic == number:
+                if wanted:
+                    spans.append((at_ns, until_ns))
+                else:
+                    spans[-1] = spans[-1][0], at_ns
+        return spans
 
 
 @dataclass(frozen=True)
 class PulsarRequest:
-    """Let ``system`` place the topics of ``load`` on the sites of ``without_clients``; its clients stay where they are.
+    """Let ``system`` place the topics of ``load`` on the sites of ``without_clients``.
 
-    SpecError for clients that one process a site and role cannot stand for.
+    Where all clients are there from the start and stay, and a topic has one producer, and one consumer a site, a
+    process stands for those of one role at a site; else each client is a process, on a host of its own, which moves.
+    SpecError for clients that neither can stand for.
     """
 
     system: System
@@ -79,9 +118,18 @@ class PulsarRequest:
         return read_faults(self.rule.faults)
 
     @cached_property
+    def happenings(self) -> list[Happening]:
+        """What clients do, in order."""
+        return self.load.happenings(self.duration_ns)
+
+    @cached_property
     def topology(self) -> Topology:
-        """With a host for the clients of each site that has any."""
-        homes = {f"clients{site + 1}": site for site in sorted(set(self.load.homes.values()))}
+        """With the clients' hosts: one for those of each site that has any, or one for each."""
+        homes = (
+            self.load.homes
+            if self.each_alone
+            else {host_of(site): site for site in sorted({*self.load.homes.values()})}
+        )
         return with_clients(self.without_clients, homes, duration_ns(self.rule.access))
 
     @cached_property
@@ -90,38 +138,85 @@ class PulsarRequest:
         return sites(self.without_clients)
 
     @cached_property
-    def crews(self) -> list[ClientCrew]:
-        """Who is where, consumers first: they miss nothing."""
-        found: dict[tuple[Role, int], dict[str, None]] = {}
-        producers: dict[str, None] = {}
-        for one in self.load.happenings(self.duration_ns):
+    def each_alone(self) -> bool:
+        """Whether each client is a process."""
+        taken = set[tuple[Role, str, int]]()  # a topic has one producer, wherever that is
+        for one in self.happenings:
             if not isinstance(one, Joined) or one.at_ns > 0:
-                raise SpecError(f"{one}: on Pulsar clients come at 0 and stay", "use a workload such as static-topics")
-            topics = found.setdefault((one.role, self.load.homes[one.client]), {})
-            if one.topic in topics or (one.role is Role.PRODUCER and one.topic in producers):
-                what = f"several {one.role}s of {one.topic}"
-                raise SpecError(what, "on Pulsar give a topic one producer, and one consumer a site")
-            topics[one.topic] = None
-            if one.role is Role.PRODUCER:
-                producers[one.topic] = None
+                return True
+            place = one.role, one.topic, self.load.homes[one.client] if one.role is Role.CONSUMER else 0
+            if place in taken:
+                return True
+            taken.add(place)
+        return False
+
+    @cached_property
+    def whereabouts(self) -> dict[str, list[tuple[int, str]]]:
+        """Clients' host -> instants, and the proxy of the site where it is from then on."""
+        homes = (
+            self.load.homes.items() if self.each_alone else ((host_of(site), site) for site in self.load.homes.values())
+        )
+        found = {name: [(0, self.places[site].proxy)] for name, site in homes}
+        for one in self.happenings:
+            if isinstance(one, Moved):
+                found[one.client].append((one.at_ns, self.places[one.site].proxy))
+        return found
+
+    def handovers(self) -> list[Handover]:
+        """Of clients, to the switch of another site."""
+        moves = (one for one in self.happenings if isinstance(one, Moved))
+        return [Handover(move.at_ns, move.client, self.places[move.site].name) for move in moves]
+
+    @cached_property
+    def crews(self) -> list[ClientCrew]:
+        """Who is where, in processes; those who only consume first."""
         if len({(topic.rate_rps, topic.size_bytes) for topic in self.load.topics}) > 1:
             raise SpecError("topics of several rates or sizes", "on Pulsar give all of them the same")
+        producers = {one.topic for one in self.happenings if isinstance(one, Joined) and one.role is Role.PRODUCER}
         if missing := [topic.name for topic in self.load.topics if topic.name not in producers]:
             raise SpecError(f"nobody sends to {missing[0]}", "on Pulsar give each topic a producer")
-        return [
-            ClientCrew(f"clients{site + 1}", self.places[site].proxy, role, tuple(topics))
-            for (role, site), topics in sorted(
-                found.items(), key=lambda pair: (pair[0][0] is Role.PRODUCER, pair[0][1])
-            )
-        ]
+        if self.each_alone and len(self.load.homes) > MOST_ALONE:
+            what = f"{len(self.load.homes)} clients, a process each, as they move, come or go, or share topics"
+            raise SpecError(what, f"give at most {MOST_ALONE}")
+        found: dict[tuple[str, str], list[Joined | Left]] = {}
+        for one in self.happenings:
+            if not isinstance(one, Moved):
+                host = one.client if self.each_alone else host_of(self.load.homes[one.client])
+                found.setdefault((host, "" if self.each_alone else one.role), []).append(one)
+        crews = [_crew(host, f"{host}-{role}s" if role else f"{host}-client", of) for (host, role), of in found.items()]
+        return sorted(crews, key=lambda crew: (bool(crew.producing), crew.node))
+
+
+def host_of(site: int) -> str:
+    """Of the clients of a site, where they share one."""
+    return f"clients{site + 1}"
+
+
+def _crew(host: str, name: str, doings: Sequence[Joined | Left]) -> ClientCrew:
+    topics = tuple(dict.fromkeys(one.topic for one in doings))
+    there: dict[Role, list[int]] = {role: [] for role in Role}
+    changes = []
+    for one in doings:
+        number, wanted = topics.index(one.topic), isinstance(one, Joined)
+        if wanted and not one.at_ns:
+            there[one.role].append(number)
+        elif one.role is Role.PRODUCER:
+            raise SpecError(f"{one}: on Pulsar producers come at 0 and stay", "let only consumers come and go")
+        else:
+            changes.append(Change(one.at_ns, number, wanted))
+    return ClientCrew(host, name, topics, tuple(there[Role.PRODUCER]), tuple(there[Role.CONSUMER]), tuple(changes))
 
 
 @dataclass(frozen=True)
 class PulsarJournal:
-    """What a run showed; latencies are of first deliveries, of all consumers, from when a message was due."""
+    """What a run showed; latencies are of first deliveries, of all consumers, from when a message was due.
+
+    ``fates``: of each topic's messages; none where they are not told (of the model).
+    """
 
     samples: Sequence[Sample]
     spells: Sequence[Spell]
     latency_ns: Int64
     evidence: RunEvidence
     faults: Sequence[tuple[int, Fault]] = ()
+    fates: Mapping[str, Fate] = field(default_factory=dict)

@@ -1,42 +1,43 @@
 """Runs a control plane of the placement family beside the brokers of a real Pulsar, on the hosts of a site.
 
-ZooKeeper is beside the store, a broker of Pulsar's beside each broker's node, a bookie beside the first, a Serf agent
-beside each coordinate agent; a process of Pulsar's own client for each role at each site.  Topics are persistent, each
-alone in a namespace of a fresh tenant, and moved about before time 0, so that nobody is cold.
+ZooKeeper is beside the store, a broker of Pulsar's beside each broker's node, a bookie beside the first or each, a Serf
+agent beside each coordinate agent; a process of Pulsar's own client for each role at each site, or for each client.
+Topics are each alone in a namespace of a fresh tenant, and moved about before time 0, so that nobody is cold.
 """
 
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from functools import partial
 from secrets import token_hex
 
 import msgspec
 
-from core.clients import Role
 from core.errors import MachineError, SpecError
 from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.servers import JOIN_S, profile_of
-from studies.placement_on_pulsar.accounts import moves_of, owned_of, spells_of, told_of
-from studies.placement_on_pulsar.asked import ClientCrew, PulsarJournal, PulsarRequest
+from studies.placement_on_pulsar.accounts import Hired, due_of, moves_of, owned_of, spells_of, told_of
+from studies.placement_on_pulsar.asked import EACH, ClientCrew, PulsarJournal, PulsarRequest
 from studies.placement_on_pulsar.planes import PulsarScript
 from studies.placement_on_pulsar.systems import deployed
 from systems.placement.cast import cast_of
 from testbed.api import Testbed
-from testbed.faults import Crash, Fault, Heal, LinkFault, Partition, Restart
+from testbed.faults import Crash, Fault, Handover, Heal, LinkFault, Partition, Restart
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
 from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.cluster import PulsarCluster
-from testbed.servers.pulsar.transfers import TopicTraffic, make_topics, put_topics
+from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, make_topics, put_topics
 from testbed.servers.serf import SerfCluster
 from testbed.servers.server import ServerProcess
 
 LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
 SCALE_NS = 10 * MILLISECOND_NS  # ours: moves take tens of milliseconds
+SETTLE_NS = SECOND_NS // 2  # ours: who is late sends what is due
 REST_S = 120.0  # for what was sent to be acknowledged and delivered
 
 
@@ -63,7 +64,9 @@ def check(testbed: Testbed, asked: PulsarRequest) -> None:
 def run(site: Site, asked: PulsarRequest) -> PulsarJournal:
     """LinkError where a path is not as the topology wants it; MachineError where a process ends on its own."""
     observer, cast = Observer(site, SCALE_NS), cast_of(site.topology.node_names())
-    with PulsarCluster(site, cast.brokers, cast.stores[0], cast.brokers[:1]) as cluster:
+    is_beside_each = asked.rule.bookies == EACH
+    bookies = cast.brokers if is_beside_each else cast.brokers[:1]
+    with PulsarCluster(site, cast.brokers, cast.stores[0], bookies, racks=is_beside_each) as cluster:
         return run_on(cluster, asked, observer)
 
 
@@ -82,18 +85,20 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
         _write(fleet, script)
         topics = {topic.name: script.topic(topic.name) for topic in asked.load.topics}
         make_topics(cluster.admin, list(topics.values()))
-        crews = [(crew, _hired(stack, cluster, crew, topics)) for crew in asked.crews]
+        crews = [
+            Hired(crew, number, _hired(stack, cluster, crew, number, topics)) for number, crew in enumerate(asked.crews)
+        ]
         _warm_up(cluster, list(topics.values()), asked.rule.warm_up_moves)
         fleet.connect()
         time.sleep(max(0.0, joined_s + asked.rule.warm_up_rounds - time.monotonic()))
         with observer.watch:
             trouble = _Trouble(cluster, fleet)
-            play = _play(site, asked, fleet, trouble, [(crew.role, traffic) for crew, traffic in crews])
+            play = _play(site, asked, fleet, trouble, crews)
             fleet.statuses("finish")
             observer.findings.lost_agents = _lost(cluster, serf, trouble.killed)
             until_ns = asked.duration_ns
             moves = [move for move in moves_of(site, script) if move.asked_at_ns < play.epoch_ns + until_ns]
-            told = told_of(play.epoch_ns, crews, topics, moves, until_ns)
+            told = told_of(asked, play.epoch_ns, crews, moves)
             samples = [row for name in fleet.names for row in _samples(fleet, name) if row[0] <= until_ns]
             spells = spells_of(owned_of(site, script), play.epoch_ns, until_ns)
             observer.findings.played(play.epoch_ns, play.epoch_ns + until_ns)
@@ -101,8 +106,8 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             observer.findings.account, observer.findings.notes = told.account, told.notes
             observer.findings.disturbed(play.epoch_ns, trouble.faults)
             observer.findings.broker_killed = bool(trouble.killed)
-        ordered = sorted([*samples, *told.samples], key=lambda row: row[:3])
-        return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence(), trouble.faults)
+        ordered = sorted([*samples, *trouble.samples, *told.samples], key=lambda row: row[:3])
+        return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence(), trouble.faults, told.fates)
 
 
 def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, store: str) -> PulsarScript:
@@ -114,8 +119,9 @@ def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, sto
         cluster.store,
         asked.config.span("session"),
         {name: server.reached_at() for name, server in serf.servers.items()},
-        {crew.node: crew.proxy for crew in asked.crews},
+        asked.whereabouts,
         asked.config.executors,
+        asked.rule.persistent,
     )
 
 
@@ -127,9 +133,11 @@ def _write(fleet: NodeFleet, script: PulsarScript) -> None:
     fleet.script.write_bytes(msgspec.json.encode(script))
 
 
-def _hired(stack: ExitStack, cluster: PulsarCluster, crew: ClientCrew, topics: Mapping[str, Topic]) -> TopicTraffic:
-    mine = [topics[name] for name in crew.topics]
-    traffic = TopicTraffic(cluster, crew.node, mine, f"{crew.node}-{crew.role}s", [crew.role], crew.node)
+def _hired(
+    stack: ExitStack, cluster: PulsarCluster, crew: ClientCrew, number: int, topics: Mapping[str, Topic]
+) -> TopicTraffic:
+    hiring = Hiring(crew.consuming, crew.producing, crew.node, crew.node, number)
+    traffic = TopicTraffic(cluster, crew.node, [topics[name] for name in crew.topics], crew.name, hiring)
     stack.callback(traffic.close)
     return traffic
 
@@ -144,12 +152,19 @@ def _warm_up(cluster: PulsarCluster, topics: Sequence[Topic], count: int) -> Non
 
 
 class _Trouble:
-    """What goes wrong, when it is due; ``faults``: what has, ``killed``: brokers of Pulsar's."""
+    """What goes wrong, and who moves, when it is due; ``faults``: what has gone, ``killed``: brokers of Pulsar's."""
 
     def __init__(self, cluster: PulsarCluster, fleet: NodeFleet):
         self._cluster, self._fleet = cluster, fleet
         self.faults: list[tuple[int, Fault]] = []
         self.killed: list[ServerProcess] = []
+        self.samples: list[Sample] = []
+
+    def move(self, play: Play, handover: Handover) -> None:
+        """A client is at another site from now on."""
+        self._cluster.site.apply(handover)
+        late_ns = play.now_ns() - handover.at_ns
+        self.samples.append((handover.at_ns, handover.host, "handover_lateness_ns", float(late_ns)))
 
     def happen(self, play: Play, fault: Fault) -> None:
         """A broker goes with its node."""
@@ -167,26 +182,31 @@ class _Trouble:
         self.faults.append((play.now_ns(), fault))
 
 
-def _play(
-    site: Site, asked: PulsarRequest, fleet: NodeFleet, trouble: _Trouble, crews: Sequence[tuple[Role, TopicTraffic]]
-) -> Play:
+def _play(site: Site, asked: PulsarRequest, fleet: NodeFleet, trouble: _Trouble, crews: Sequence[Hired]) -> Play:
     """From time 0 until what was sent has come."""
     play = Play(fleet.check)
+    for handover in asked.handovers():
+        play.plan(handover.at_ns, partial(trouble.move, play, handover))
     for fault in asked.faults:
         play.plan(fault.at_ns, partial(trouble.happen, play, fault))
-    senders = [traffic for role, traffic in crews if role is Role.PRODUCER]
-    load = asked.load.topics[0]  # all are alike
-    site.epoch_ns = play.begin(LEAD_NS)
-    for traffic in senders:
-        play.plan(0, partial(traffic.play, load.rate_rps, load.size_bytes))
-    fleet.go(site.epoch_ns, {})
-    play.until(asked.duration_ns)
-    for traffic in senders:
-        traffic.end()
-    for traffic in [*senders, *(traffic for role, traffic in crews if role is Role.CONSUMER)]:
-        with suppress(MachineError):  # what has not come is lost, or unacknowledged: the account says so
-            traffic.rest(REST_S)
+    site.epoch_ns = epoch_ns = play.begin(LEAD_NS)
+    for crew, number, traffic in crews:
+        if crew.producing:
+            traffic.offer(due_of(asked, crew, number), epoch_ns, asked.load.topics[0].size_bytes)  # all are alike
+        if crew.changes:
+            traffic.follow(crew.changes, epoch_ns)
+    fleet.go(epoch_ns, {})
+    play.until(asked.duration_ns + SETTLE_NS)
+    for hired in crews:
+        hired.traffic.end()
+    with ThreadPoolExecutor(len(crews)) as pool:
+        list(pool.map(_rest, crews))
     return play
+
+
+def _rest(hired: Hired) -> None:
+    with suppress(MachineError):  # what has not come is lost, or unacknowledged: the account says so
+        hired.traffic.rest(REST_S)
 
 
 def _samples(fleet: NodeFleet, name: str) -> list[Sample]:

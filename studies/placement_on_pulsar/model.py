@@ -111,8 +111,9 @@ class ModelledPulsar:
             for topic, owner in zip(asked.load.topics, owners, strict=True)
         }
         for crew in asked.crews:
-            for number, topic in enumerate(crew.topics):
-                self.topics[topic].clients.append((f"{crew.node}.{number}", crew.role))
+            for role, numbers in ((Role.PRODUCER, crew.producing), (Role.CONSUMER, crew.consuming)):
+                for number in numbers:
+                    self.topics[crew.topics[number]].clients.append((f"{crew.node}.{number}", role))
         self._rng, self._cores = rng, _Cores(costs.cores)
         self._trip_ns = {name: 2 * asked.topology.path(name, store).one_way_delay_ns for name in names}
         self._period_ns = round(SECOND_NS / asked.load.topics[0].rate_rps)  # topics are alike
@@ -215,19 +216,17 @@ class ModelledPulsar:
     def latency_ns(self, until_ns: int) -> Int64:
         """Of each message to each consumer of its topic: the way there, and how long it was fenced off."""
         found = [np.zeros(0, np.int64)]
-        ways = {crew: self._ways_ns(crew) for crew in self.asked.crews}
+        ways = {crew.node: self._ways_ns(crew) for crew in self.asked.crews}
         for topic in self.topics.values():
             at_ns = instants(0, until_ns, self.asked.load.topics[0].rate_rps, topic.phase)
             late_ns = np.zeros_like(at_ns)
             for span in topic.fenced:
                 caught = (span.start_ns <= at_ns) & (at_ns < span.end_ns)
                 late_ns[caught] = span.end_ns - at_ns[caught]
+            sender = next(one for one in self.asked.crews if topic.name in one.produced)
             for crew in self.asked.crews:
-                if crew.role is Role.CONSUMER and topic.name in crew.topics:
-                    sender = next(
-                        one for one in self.asked.crews if one.role is Role.PRODUCER and topic.name in one.topics
-                    )
-                    found.append(late_ns + ways[sender][topic.broker] + ways[crew][topic.broker])
+                if topic.name in crew.topics and crew is not sender:
+                    found.append(late_ns + ways[sender.node][topic.broker] + ways[crew.node][topic.broker])
         return np.concatenate(found)
 
     def _ways_ns(self, crew: ClientCrew) -> Mapping[str, int]:

@@ -3,7 +3,7 @@
 The load manager is the family's own, unchanged, and so are the strategies.  A broker's node still reports to the store,
 and hears the load manager's ``Release``; Pulsar fences, hands over and closes (steps 2, 3, 4 and 6 of ePulsar's Fig. 2)
 when its REST is told to unload, and the answer to that is ``Released``.  Clients are Pulsar's own, in processes of
-theirs; a node a site says where they are.
+theirs; a node a process says where they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from core.clients import Role
+from core.seeds import generator
 from core.units import SECOND_NS
 from systems.api import (
     Actuate,
@@ -36,7 +37,7 @@ from systems.placement.options import Options
 
 
 class ServedTopic(NamedTuple):
-    """A topic at its broker, as Pulsar tells: its rates, the names of its clients (``SITE.NUMBER``)."""
+    """A topic at its broker, as Pulsar tells: its rates, the names of its clients (``HOST.NUMBER``)."""
 
     rates: Rates
     producers: Sequence[str]
@@ -70,7 +71,7 @@ class PulsarBrokerNode(BrokerNode):
 
     def __init__(self, node_id: str, store: str, strategy: Strategy, options: Options, seed: int):
         super().__init__(node_id, store, strategy, options, seed)
-        self._sites: dict[str, Coordinate] = {}  # by the name of a site's clients' node
+        self._places: dict[str, Coordinate] = {}  # by the clients' node
         self._managers: dict[str, str] = {}  # of units that are on their way: who asked
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -90,14 +91,15 @@ class PulsarBrokerNode(BrokerNode):
                 self._managers[unit] = source
                 return [Actuate(Unload(unit, next_broker if self.hint else ""))]
             case ClientLocation(coordinate):
-                self._sites[source] = coordinate
+                self._places[source] = coordinate
+                self._clients |= {client: coordinate for client in self._clients if _host_of(client) == source}
                 return [Send(source, Noted())]
             case Expired():
                 return self._open_session()
         return super()._heard(source, message)
 
     def _take(self, topics: Mapping[str, ServedTopic]) -> None:
-        """What is reported is what Pulsar says now; of clients only where their site is known."""
+        """What is reported is what Pulsar says now; of clients only where their place is known."""
         self._units, self._rates, self._clients = {}, {}, {}
         for topic, served in topics.items():
             unit = self._units.setdefault(self.strategy.unit_of(topic), _Unit(UnitState.OWNED))
@@ -107,16 +109,20 @@ class PulsarBrokerNode(BrokerNode):
             }
             self._rates[topic] = served.rates
             for client in (*served.producers, *served.consumers):
-                site = client.rpartition(".")[0]
-                if site in self._sites:
-                    self._clients[client] = self._sites[site]
+                if (host := _host_of(client)) in self._places:
+                    self._clients[client] = self._places[host]
 
 
-class SiteClientsNode:
-    """All clients of a site: asks the site's proxy where that is, and tells every broker (ePulsar, 4)."""
+def _host_of(client: str) -> str:
+    return client.rpartition(".")[0]
 
-    def __init__(self, node_id: str, brokers: Sequence[str], options: Options):
+
+class WhereaboutsNode:
+    """Clients that are at one place: asks its site's proxy now and then where that is, and tells every broker (4)."""
+
+    def __init__(self, node_id: str, brokers: Sequence[str], options: Options, seed: int):
         self.node_id, self.brokers, self.locate_ns = node_id, brokers, options.span("locate")
+        self._rng = generator(seed, "client", node_id)
         access_ns = options.span("access", "0") if options.add_access else 0
         self._access_rtt_s = 2 * access_ns / SECOND_NS
         self._proxy = ""
@@ -125,12 +131,12 @@ class SiteClientsNode:
         """See ``systems.api.Node``."""
         match event:
             case Start(None):
-                return [SetTimer("locate", now_ns + 1)]
+                return [SetTimer("locate", now_ns + int(self._rng.integers(1, self.locate_ns, endpoint=True)))]
             case Timer("locate", due_at_ns):
                 return [*self._ask(), SetTimer("locate", due_at_ns + self.locate_ns)]
             case Report(AtSite(proxy)):
-                self._proxy = proxy
-                return self._ask()
+                first, self._proxy = not self._proxy, proxy
+                return self._ask() if first else []
             case Delivery(_, Here(coordinate)):
                 here = replace(coordinate, height=coordinate.height + self._access_rtt_s)
                 return [Send(broker, ClientLocation(here)) for broker in self.brokers]
@@ -146,7 +152,7 @@ def nodes_on_pulsar(
     nodes: Mapping[str, Node], brokers: Sequence[str], clients: Sequence[str], options: Options, seed: int
 ) -> dict[str, Node]:
     """The nodes of a deployment of the family, with those of ``brokers`` and ``clients`` replaced."""
-    others: dict[str, Node] = {name: SiteClientsNode(name, brokers, options) for name in clients}
+    others: dict[str, Node] = {name: WhereaboutsNode(name, brokers, options, seed) for name in clients}
     for name in brokers:
         node = nodes[name]
         assert isinstance(node, BrokerNode)

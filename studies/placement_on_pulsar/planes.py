@@ -4,7 +4,7 @@ import json
 import sys
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -43,12 +43,13 @@ class PulsarScript(msgspec.Struct, frozen=True):
     store_at: ServerAt  # Pulsar's ZooKeeper
     session_ns: int
     serf: dict[str, ServerAt]  # agent -> its RPC
-    proxies: dict[str, str]  # node of a site's clients -> the site's proxy
+    whereabouts: dict[str, list[tuple[int, str]]]  # clients' node -> instants, and its site's proxy from then on
     executors: int  # moves at a time
+    persistent: bool = True
 
     def topic(self, name: str) -> Topic:
         """As Pulsar has it: alone in a namespace."""
-        return Topic(self.tenant, name, NAME)
+        return Topic(self.tenant, name, NAME, self.persistent)
 
     def node_of(self, broker: str) -> str:
         """The node beside the broker of that id; "": none."""
@@ -77,8 +78,8 @@ def pulsar_plane(loop: Loop, around: Surroundings, report: Report, count_sent: C
     script = read_script(path)
     if name in script.brokers:
         return PulsarBrokerPlane(loop, name, script, report, events_file(path.parent, name))
-    if name in script.proxies:
-        return SitePlane(loop, script.proxies[name], report)
+    if name in script.whereabouts:
+        return WhereaboutsPlane(loop, script.whereabouts[name], report)
     return NoPlane(name)
 
 
@@ -131,11 +132,11 @@ class PulsarStore(ZooKeeperStore):
         return effects
 
 
-class SitePlane(Plane):
-    """Of the node of a site's clients: says at time 0 which proxy is theirs.  See ``testbed.nodes.planes``."""
+class WhereaboutsPlane(Plane):
+    """Of a node of clients: says which proxy is theirs, whenever that changes.  See ``testbed.nodes.planes``."""
 
-    def __init__(self, loop: Loop, proxy: str, report: Report):
-        self._loop, self._proxy, self._report = loop, proxy, report
+    def __init__(self, loop: Loop, whereabouts: Sequence[tuple[int, str]], report: Report):
+        self._loop, self._whereabouts, self._report = loop, whereabouts, report
 
     def actuate(self, command: object) -> None:
         """SystemFault: the clients are Pulsar's."""
@@ -143,7 +144,8 @@ class SitePlane(Plane):
 
     def go(self, clock: Clock) -> None:
         """Time 0 is agreed."""
-        self._loop.call_at(clock.zero_ns, self._report, AtSite(self._proxy))
+        for at_ns, proxy in self._whereabouts:
+            self._loop.call_at(clock.zero_ns + at_ns, self._report, AtSite(proxy))
 
 
 class PulsarBrokerPlane(Plane):

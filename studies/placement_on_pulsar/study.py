@@ -5,10 +5,10 @@ from dataclasses import replace
 from collectors.metrics import METRICS
 from core.clients import ClientLoad
 from core.errors import SpecError
-from core.units import duration_text
+from core.units import duration_ns, duration_text
 from studies.api import Journal, Point, Study, expected_s
 from studies.placement.asked import Spell
-from studies.placement.tables import client_rows
+from studies.placement.tables import client_rows, latency_rows, window_rows
 from studies.placement_on_pulsar.asked import METRICS_HERE, NAME, Config, PulsarJournal, PulsarRequest
 from studies.spec import RunSpec
 from studies.tables import columns, fault_rows, histogram_of, sample_rows
@@ -23,7 +23,7 @@ CLUSTER_S = 120.0  # ours: a cluster is started, its topics are made, clients co
 
 
 def asked(point: Point, config: Config) -> PulsarRequest:
-    """SpecError where there are too few sites, several topics a unit, or clients that come and go."""
+    """SpecError where there are too few sites, several topics a unit, or clients that no process can stand for."""
     load: ClientLoad = point.schedule
     if isinstance(point.system_config, PulsarConfig) and point.system_config.bundles:
         what = f"bundles = {point.system_config.bundles}: on Pulsar a topic lies alone in its bundle"
@@ -43,11 +43,14 @@ def asked(point: Point, config: Config) -> PulsarRequest:
 def journal(point: Point, asked: PulsarRequest, shown: PulsarJournal) -> Journal:
     """The tables of a run."""
     METRICS.update(METRICS_HERE)
+    window_ns = duration_ns(asked.rule.window)
     tables = {
         "samples": sample_rows(shown.samples),
         "latency_histogram": histogram_of("end_to_end_latency", shown.latency_ns),
+        "topic_windows": window_rows(shown.fates, window_ns),
+        "topic_latency": latency_rows(shown.fates, window_ns),
         "ownership": columns(Spell._fields, shown.spells),
-        "clients": client_rows(asked.load.happenings(asked.duration_ns)),
+        "clients": client_rows(asked.happenings),
         "faults": fault_rows(shown.faults),
     }
     return Journal(tables, evidence=shown.evidence)

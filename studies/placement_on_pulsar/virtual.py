@@ -16,8 +16,11 @@ from testbed.virtual.scheduler import EventLoop
 
 
 def check(testbed: Testbed, asked: PulsarRequest) -> None:
-    """SpecError for a system that was not made to drive Pulsar, and for what goes wrong with the modelled Pulsar."""
+    """SpecError for a system that was not made to drive Pulsar, and for what the modelled Pulsar cannot do."""
     deployed(asked.system)
+    if asked.each_alone:
+        what = "clients that move, come or go, or share topics: the modelled Pulsar has none"
+        raise SpecError(what, "use --testbed mininet, or our brokers")
     managers = cast_of(asked.topology.node_names()).managers
     for fault in asked.faults:
         if not (isinstance(fault, Crash | Restart) and fault.node in managers):
@@ -31,8 +34,8 @@ def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
     boot = booted(system, asked.topology, asked.config, asked.seed, asked.rule.warm_up_rounds)
     loop = EventLoop(boot, Network(asked.topology, asked.seed, system.transport), system.messages, plane)
     plane.begin(loop)
-    for crew in asked.crews:
-        loop.inject(crew.node, 0, Report(AtSite(crew.proxy)))
+    for name, ((_, proxy),) in asked.whereabouts.items():
+        loop.inject(name, 0, Report(AtSite(proxy)))
     loop.fail(asked.faults)
     loop.report_every(REPORT_NS)
     journal = loop.run(asked.duration_ns)

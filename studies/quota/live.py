@@ -21,7 +21,7 @@ from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
 from testbed.servers.pulsar.admin import Topic
-from testbed.servers.pulsar.client_host import DUE
+from testbed.servers.pulsar.client_host import DUE, SUBSCRIPTION
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.servers.pulsar.settings import group_settings
 from testbed.servers.pulsar.transfers import SeenByClients, TopicTraffic, make_topics, put_topics
@@ -56,7 +56,7 @@ def run_on(cluster: PulsarCluster, asked: QuotaRequest, observer: Observer) -> Q
     brokers = {cluster.node_of(broker): broker for broker in cluster.brokers}
     script = QuotaScript(f"run-{token_hex(4)}", brokers, asked.rule.interval_s)
     topics = [script.topic(node) for node in asked.names]
-    make_topics(cluster.admin, topics)
+    make_topics(cluster.admin, topics, SUBSCRIPTION)
     put_topics(cluster.admin, [(script.topic(node), brokers[node]) for node in asked.names])
     with ExitStack() as stack:
         crews = [TopicTraffic(cluster, node, [script.topic(node)], f"clients-{node}") for node in asked.names]

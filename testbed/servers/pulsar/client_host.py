@@ -1,9 +1,12 @@
 """Agent: producers and consumers of real topics, by Pulsar's own client, which keep a row of every message.
 
-    {"do": "connect", "service": "pulsar://…", "topics": ["persistent://…"], "roles": ["producer", "consumer"],
-     "name": "clients"}                  called clients.0, clients.1, … in the order of topics; "": as Pulsar likes
+    {"do": "connect", "service": "pulsar://…", "topics": ["persistent://…"], "consuming": [0], "producing": [0, 1],
+     "name": "clients", "subscription": "ratebed", "sender": 0}
+                                         clients of topics by number, called clients.0, …; "": as Pulsar likes
     {"do": "play", "rate_rps": 20, "size_bytes": 64}    to each topic; open loop, paced by a thread
-    {"do": "offer", "path": LOAD, "epoch_ns": 17…}    or what an .npz says: columns ``DUE``, in order of time
+    {"do": "offer", "path": LOAD, "epoch_ns": 17…, "size_bytes": 64}    or what an .npz says: columns ``DUE``, in
+                                                                        order of time
+    {"do": "follow", "changes": [[AT_NS, TOPIC, WANTED]], "epoch_ns": 17…}    consumers that come and go, in order
     {"do": "end"}                        send no more
     {"do": "status"}                     what is unacknowledged; what has come
     {"do": "collect", "path": ROWS}      the rows as .npz, two tables (``SENT``, ``GOT``)
@@ -34,13 +37,15 @@ if TYPE_CHECKING:
     import pulsar
 
 SENT = ("topic", "message", "intended_at_ns", "sent_at_ns", "acknowledged_at_ns")
-GOT = ("topic", "message", "received_at_ns")
+GOT = ("topic", "sender", "message", "received_at_ns")
+SUBSCRIBED = ("topic", "at_ns")  # consumers that came later: when they were there, ``ABSENT`` where one was not let in
 DUE = ("topic", "message", "intended_at_ns")  # of a load; instants since its epoch
 SUBSCRIPTION = "ratebed"
 SEND_TIMEOUT_MS = 120_000  # ours: longer than a broker is missed
 _PENDING = 100_000
-_HEADER = struct.Struct("<iq")  # of a body: the topic's number, the message's
+_HEADER = struct.Struct("<iq")  # of a body: the sender's number, the message's
 SIZE_BYTES = 64  # ours
+COMMANDS = ("connect", "play", "offer", "follow", "end", "status", "collect")
 
 
 class GrowingRows:
@@ -68,54 +73,78 @@ class ClientHost:
     def __init__(self, log: str):
         self._log = log
         self._client: pulsar.Client
-        self._producers: list[pulsar.Producer] = []
-        self.sent, self.got = GrowingRows(SENT), GrowingRows(GOT)
+        self._topics: Sequence[str] = ()
+        self._name, self._subscription, self._sender = "", SUBSCRIPTION, 0
+        self._producers: dict[int, pulsar.Producer] = {}  # by topic, as the next
+        self._consumers: dict[int, pulsar.Consumer] = {}
+        self.sent, self.got, self.subscribed = GrowingRows(SENT), GrowingRows(GOT), GrowingRows(SUBSCRIBED)
         self._count_lock = threading.Lock()
         self._open_count, self._got_count, self._size_bytes = 0, 0, SIZE_BYTES
-        self._pacer, self._over = threading.Thread(), threading.Event()
+        self._pacer, self._follower, self._over = threading.Thread(), threading.Thread(), threading.Event()
 
-    def connect(self, service: str, topics: Sequence[str], roles: Sequence[str], name: str = "") -> None:
-        """Consumers first, so that they miss nothing.  Each role is numbered in the order of its topics."""
+    def connect(
+        self,
+        service: str,
+        topics: Sequence[str],
+        consuming: Sequence[int],
+        producing: Sequence[int],
+        name: str = "",
+        subscription: str = SUBSCRIPTION,
+        sender: int = 0,
+    ) -> None:
+        """Consumers first, so that they miss nothing.  ``sender``: whose messages these are, where others send, too."""
         import pulsar
 
         logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, self._log)
         self._client = pulsar.Client(service, logger=logger, operation_timeout_seconds=30)
-        if "consumer" in roles:
-            for number, topic in enumerate(topics):
-                self._client.subscribe(
-                    topic,
-                    SUBSCRIPTION,
-                    consumer_name=f"{name}.{number}" if name else None,
-                    initial_position=pulsar.InitialPosition.Earliest,
-                    message_listener=self._listener(number),
-                )
-        if "producer" in roles:
-            self._producers = [
-                self._client.create_producer(
-                    topic,
-                    producer_name=f"{name}.{number}" if name else None,
-                    batching_enabled=False,
-                    send_timeout_millis=SEND_TIMEOUT_MS,
-                    max_pending_messages=_PENDING,
-                )
-                for number, topic in enumerate(topics)
-            ]
+        self._topics, self._name, self._subscription, self._sender = topics, name, subscription, sender
+        for number in consuming:
+            self._subscribe(number, pulsar.InitialPosition.Earliest)
+        for number in producing:
+            self._producers[number] = self._client.create_producer(
+                topics[number],
+                producer_name=f"{name}.{number}" if name else None,
+                batching_enabled=False,
+                send_timeout_millis=SEND_TIMEOUT_MS,
+                max_pending_messages=_PENDING,
+            )
+
+    def _subscribe(self, number: int, position: "pulsar.InitialPosition") -> None:
+        self._consumers[number] = self._client.subscribe(
+            self._topics[number],
+            self._subscription,
+            consumer_name=f"{self._name}.{number}" if self._name else None,
+            initial_position=position,
+            message_listener=self._listener(number),
+        )
 
     def play(self, rate_rps: float, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send; ``rate_rps``: to each topic; ``size_bytes``: of a message, enough for its number at least."""
         self._size_bytes = size_bytes
         self._begin(self._evenly(rate_rps))
 
-    def offer(self, path: str, epoch_ns: int) -> None:
+    def offer(self, path: str, epoch_ns: int, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send what is due, from an instant of CLOCK_REALTIME on."""
+        self._size_bytes = size_bytes
         with np.load(path) as table:
             columns = [table[name].tolist() for name in DUE]
         self._begin((topic, message, epoch_ns + at_ns) for topic, message, at_ns in zip(*columns, strict=True))
 
+    def follow(self, changes: Sequence[tuple[int, int, bool]], epoch_ns: int) -> None:
+        """Begin to come and go: a consumer of a topic is wanted, or is not any more; it gets what comes from then on.
+
+        One after the other, each as soon as it is due: who comes late has waited for the one before.
+        """
+        self._over.clear()
+        self._follower = threading.Thread(target=self._follow_all, args=(changes, epoch_ns), daemon=True)
+        self._follower.start()
+
     def end(self) -> None:
-        """Send no more."""
+        """Send no more, and come and go no more."""
         self._over.set()
-        self._pacer.join()
+        for thread in (self._pacer, self._follower):
+            if thread.ident is not None:
+                thread.join()
 
     def status(self) -> Json:
         """``open``: messages that are sent and neither acknowledged nor given up; ``got``: deliveries."""
@@ -125,14 +154,46 @@ class ClientHost:
         """Write all rows so far."""
         sent = {f"sent_{name}": column for name, column in self.sent.columns().items()}
         got = {f"got_{name}": column for name, column in self.got.columns().items()}
-        write_columns(Path(path), {**sent, **got})
+        subscribed = {f"subscribed_{name}": column for name, column in self.subscribed.columns().items()}
+        write_columns(Path(path), {**sent, **got, **subscribed})
+
+    def _follow_all(self, changes: Sequence[tuple[int, int, bool]], epoch_ns: int) -> None:
+        for at_ns, number, wanted in changes:
+            if self._over.wait(max(0, epoch_ns + at_ns - time.time_ns()) / SECOND_NS):
+                return
+            if not wanted:
+                self._leave(number)
+            else:
+                while not self._comes(number) and not self._over.is_set():
+                    pass  # the attempt took its time-out
+
+    def _comes(self, number: int) -> bool:
+        import pulsar
+
+        try:
+            self._subscribe(number, pulsar.InitialPosition.Latest)
+        except pulsar.PulsarException:
+            self.subscribed.add(number, ABSENT)
+            return False
+        self.subscribed.add(number, time.time_ns())
+        return True
+
+    def _leave(self, number: int) -> None:
+        import pulsar
+
+        consumer = self._consumers.pop(number, None)
+        if consumer is not None:
+            try:
+                consumer.unsubscribe()
+            except pulsar.PulsarException:  # its topic has no broker just now
+                consumer.close()
 
     def _evenly(self, rate_rps: float) -> Iterator[tuple[int, int, int]]:
         """Topics in turn, evenly spread: message k of topic i is due (k + i / topics) periods after the beginning."""
-        topic_count, at_ns = len(self._producers), time.time_ns()
-        step_ns = SECOND_NS / rate_rps / topic_count
+        topics, at_ns = list(self._producers), time.time_ns()
+        step_ns = SECOND_NS / rate_rps / len(topics)
         for number in count():
-            yield number % topic_count, number // topic_count, at_ns + int(number * step_ns)
+            yield topics[number % len(topics)], number // len(topics), at_ns + int(number * step_ns)
 
     def _begin(self, due: Iterator[tuple[int, int, int]]) -> None:
         self._over.clear()
@@ -156,13 +217,13 @@ class ClientHost:
             with self._count_lock:
                 self._open_count -= 1
 
-        body = _HEADER.pack(topic, message).ljust(self._size_bytes, b"\0")
+        body = _HEADER.pack(self._sender, message).ljust(self._size_bytes, b"\0")
         self._producers[topic].send_async(body, acknowledged)
 
     def _listener(self, topic: int) -> Any:
         def received(consumer: "pulsar.Consumer", message: "pulsar.Message") -> None:
             at_ns = time.time_ns()
-            self.got.add(topic, _HEADER.unpack_from(message.data())[1], at_ns)
+            self.got.add(topic, *_HEADER.unpack_from(message.data()), at_ns)
             with self._count_lock:
                 self._got_count += 1
             consumer.acknowledge(message)
@@ -174,7 +235,7 @@ def main() -> None:
     """Serve until standard input ends."""
     sys.path.append(str(CLIENT))
     host = ClientHost(sys.argv[1])
-    serve({name: getattr(host, name) for name in ("connect", "play", "offer", "end", "status", "collect")})
+    serve({name: getattr(host, name) for name in COMMANDS})
 
 
 if __name__ == "__main__":

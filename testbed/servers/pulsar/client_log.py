@@ -1,11 +1,11 @@
 """How long clients were without a broker, from the log of Pulsar's own client: closed to connected (ePulsar, 5.7).
 
-A client is numbered in the order in which it was made, from 0; its broker's word that it is closed names the number,
-the line of its new connection its topic.
+A client is numbered in the order in which those of its role were made, from 0; its broker's word that it is closed
+names the number, the line of its new connection its topic.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -29,12 +29,15 @@ class Downtime(NamedTuple):
         return max(0, (until_ns if self.end_ns is None else self.end_ns) - self.begin_ns)
 
 
-def downtimes(log: str, topics: Sequence[str]) -> list[Downtime]:
-    """Of all clients of one role a topic, made in the order of ``topics``; in order of their beginnings.
+def downtimes(log: str, made: Mapping[str, Sequence[str]]) -> list[Downtime]:
+    """In order of their beginnings.  ``made``: role -> its clients' topics, in the order in which these were made.
 
     One that is closed again before it was back is cut off since the first time.
     """
-    lines = [(_ns(found["at"]), True, found["role"], topics[int(found["number"])]) for found in _CLOSED.finditer(log)]
+    lines = [
+        (_ns(found["at"]), True, found["role"], made[found["role"]][int(found["number"])])
+        for found in _CLOSED.finditer(log)
+    ]
     lines += [(_ns(found["at"]), False, found["role"], found["topic"]) for found in _MADE.finditer(log)]
     since: dict[tuple[str, str], int] = {}
     spans = []

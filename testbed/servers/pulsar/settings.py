@@ -50,7 +50,7 @@ class Ensemble(NamedTuple):
     """Where the parts of a cluster are that others are told of."""
 
     zookeeper: str  # "address:port"
-    bookie_count: int
+    replicas: int  # of what is persistent
 
 
 class Java(NamedTuple):
@@ -90,12 +90,13 @@ def java_words(java: Java, memory: Memory, main: str, *words: str) -> list[str]:
     ]
 
 
-def hosts_text(addresses: Iterable[str], names: Iterable[str]) -> str:
+def hosts_text(addresses: Iterable[str], ours: Mapping[str, str]) -> str:
     """The names that Java knows, instead of asking for them: in a namespace nobody would answer.
 
-    ZooKeeper's clients want the name of every address that they connect to.  ``names``: what this host calls itself.
+    ZooKeeper's clients want the name of every address that they connect to.  ``ours``: what this host calls itself, and
+    its address, by which a broker knows which bookie is beside it.
     """
-    lines = [f"127.0.0.1 {' '.join(dict.fromkeys(['localhost', *names]))}"]
+    lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in ours.items() if name != "localhost")]
     numbered = enumerate(dict.fromkeys(addresses))
     return "\n".join([*lines, *(f"{address} host{i}" for i, address in numbered if address != "127.0.0.1"), ""])
 
@@ -168,7 +169,6 @@ def broker_settings(
     Who owns what is in ZooKeeper (the table view of the metadata store), as ePulsar has it, and can be watched there.
     """
     extensions = "org.apache.pulsar.broker.loadbalance.extensions"
-    replicas = min(2, ensemble.bookie_count)
     service_port, web_port = ports
     threads = {
         name: 2
@@ -204,9 +204,9 @@ def broker_settings(
         "functionsWorkerEnabled": False,
         "brokerDeleteInactiveTopicsEnabled": False,
         "defaultNumberOfNamespaceBundles": 1,
-        "managedLedgerDefaultEnsembleSize": replicas,
-        "managedLedgerDefaultWriteQuorum": replicas,
-        "managedLedgerDefaultAckQuorum": replicas,
+        "managedLedgerDefaultEnsembleSize": ensemble.replicas,
+        "managedLedgerDefaultWriteQuorum": ensemble.replicas,
+        "managedLedgerDefaultAckQuorum": ensemble.replicas,
         "bookkeeperClientMinNumRacksPerWriteQuorum": 1,
         "managedLedgerCacheSizeMB": 16,
         "numHttpServerThreads": 8,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -29,7 +29,6 @@ AROUND_NS = 2 * SECOND_NS  # ours: a gap of a move begins before its end, and en
 MOVE_S = 10.0  # ours: for REST's answer
 KNOWN_NS = 5 * SECOND_NS  # ours: until all brokers know of a new owner; they hear of it one after another
 AT_ONCE = 16  # ours: namespaces that are made, topics that are put somewhere before a run
-ROLES = ("producer", "consumer")
 _LOOK_AGAIN_S = 0.1
 
 
@@ -80,13 +79,14 @@ def transfer_all(admin: Admin, plan: Iterable[tuple[Bundled, str]], executors: i
         return list(pool.map(lambda pair: transfer(admin, *pair), plan))
 
 
-def make_topics(admin: Admin, topics: Sequence[Topic]) -> None:
-    """A tenant, and in it each topic, alone in a namespace, with its subscription: its owner has loaded it then."""
+def make_topics(admin: Admin, topics: Sequence[Topic], subscription: str = "") -> None:
+    """A tenant, and in it each topic, alone in a namespace; with a subscription its owner has loaded it then."""
     admin.make_tenant(topics[0].tenant)
 
     def make(topic: Topic) -> None:
         admin.make_namespace(topic.tenant, topic.namespace)
-        admin.subscribe(topic, SUBSCRIPTION)
+        if subscription:
+            admin.subscribe(topic, subscription)
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(make, topics))
@@ -102,11 +102,12 @@ def put_topics(admin: Admin, places: Iterable[tuple[Topic, str]]) -> None:
 
 @dataclass(frozen=True)
 class SeenByClients:
-    """What clients saw of their topics: rows of ``client_host.SENT`` and ``GOT``, by column."""
+    """What clients saw of their topics: rows of ``client_host.SENT``, ``GOT`` and ``SUBSCRIBED``, by column."""
 
     topics: Sequence[Topic]
     sent: Mapping[str, Int64]
     got: Mapping[str, Int64]
+    subscribed: Mapping[str, Int64] = field(default_factory=dict)
 
     def accounts(self) -> dict[Topic, DeliveryAccount]:
         """What became of each topic's messages."""
@@ -126,17 +127,38 @@ class SeenByClients:
 
         A topic of which nothing came in all that time has had a gap of at least that time.
         """
-        begin_ns, end_ns = moved.asked_at_ns, moved.answered_at_ns + AROUND_NS
         at_ns = np.sort(self.got["received_at_ns"][self.got["topic"] == self.topics.index(moved.topic)])
-        first, last = np.searchsorted(at_ns, [begin_ns, end_ns])
-        inside = at_ns[max(0, first - 1) : last + 1]
-        return int(np.diff(inside).max()) if len(inside) > 1 else end_ns - begin_ns
+        return longest_gap_ns(at_ns, moved.asked_at_ns, moved.answered_at_ns + AROUND_NS)
+
+
+def longest_gap_ns(at_ns: Int64, begin_ns: int, end_ns: int) -> int:
+    """Between two deliveries, of instants in order; of those around a span, in it, and the next one after it.
+
+    Where nothing came in all that time the gap is at least that time.
+    """
+    first, last = np.searchsorted(at_ns, [begin_ns, end_ns])
+    inside = at_ns[max(0, first - 1) : last + 1]
+    return int(np.diff(inside).max()) if len(inside) > 1 else end_ns - begin_ns
+
+
+class Hiring(NamedTuple):
+    """Whom a process stands for: consumers and producers of its topics, by their numbers, there from the start.
+
+    ``clients``: the first part of their names, which end in the topics' numbers; "": Pulsar names them.  ``sender``:
+    whose messages are sent, where others send on these topics, too.
+    """
+
+    consuming: Sequence[int]
+    producing: Sequence[int]
+    clients: str = ""
+    subscription: str = SUBSCRIPTION
+    sender: int = 0
 
 
 class TopicTraffic:
     """Producers and consumers of topics, in a process on the host of a node: the harness' end of ``client_host``.
 
-    ``clients``: the first part of their names, which end in the numbers of their topics here; "": Pulsar names them.
+    Without ``hiring`` a topic has one of each.
     """
 
     def __init__(
@@ -145,8 +167,7 @@ class TopicTraffic:
         node: str,
         topics: Sequence[Topic],
         name: str = "pulsar-clients",
-        roles: Sequence[str] = ROLES,
-        clients: str = "",
+        hiring: Hiring | None = None,
     ):
         self.topics, self._site, self._node, self._name = topics, cluster.site, node, name
         self._folder = self._site.folder / name
@@ -154,21 +175,37 @@ class TopicTraffic:
         words = python_agent("testbed.servers.pulsar.client_host", log)
         self.agent = self._site.start(node, Program(name, words))
         self.agent.ready()
+        every = range(len(topics))
+        told = (hiring or Hiring(every, every))._asdict()
+        told["name"] = told.pop("clients")
+        consuming, producing = (list(told.pop(name)) for name in ("consuming", "producing"))
         names = [str(topic) for topic in topics]
-        self.agent.ask("connect", CONNECT_S, service=cluster.service, topics=names, roles=list(roles), name=clients)
+        self.agent.ask(
+            "connect",
+            CONNECT_S,
+            service=cluster.service,
+            topics=names,
+            consuming=consuming,
+            producing=producing,
+            **told,
+        )
 
     def play(self, rate_rps: float, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send, so many messages a second to each topic."""
         self.agent.ask("play", rate_rps=rate_rps, size_bytes=size_bytes)
 
-    def offer(self, load: Mapping[str, Int64], epoch_ns: int) -> None:
+    def offer(self, load: Mapping[str, Int64], epoch_ns: int, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send what is due, by the columns ``client_host.DUE``, from an instant of CLOCK_REALTIME on."""
         path = self._folder / "load.npz"
         write_columns(path, load)
-        self.agent.ask("offer", path=self._site.put(self._node, path), epoch_ns=epoch_ns)
+        self.agent.ask("offer", path=self._site.put(self._node, path), epoch_ns=epoch_ns, size_bytes=size_bytes)
+
+    def follow(self, changes: Sequence[tuple[int, int, bool]], epoch_ns: int) -> None:
+        """Let consumers come and go: the instant, the topic's number, whether it is wanted; in order."""
+        self.agent.ask("follow", changes=changes, epoch_ns=epoch_ns)
 
     def end(self) -> None:
-        """Send no more."""
+        """Send no more, and come and go no more."""
         self.agent.ask("end")
 
     def rest(self, timeout_s: float, still_s: float = 2.0) -> None:
@@ -191,11 +228,11 @@ class TopicTraffic:
         self._site.fetch(self._node, path)
         with np.load(path) as table:
             columns = {name: table[name] for name in table.files}
-        sent, got = (
+        parts = (
             {name.removeprefix(way): columns[name] for name in columns if name.startswith(way)}
-            for way in ("sent_", "got_")
+            for way in ("sent_", "got_", "subscribed_")
         )
-        return SeenByClients(self.topics, sent, got)
+        return SeenByClients(self.topics, *parts)
 
     def log(self) -> str:
         """What Pulsar's client wrote, so far."""

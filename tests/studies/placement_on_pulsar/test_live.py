@@ -4,6 +4,7 @@ from collections import Counter
 
 import pytest
 
+from core.clients import Happening, Joined, Moved, Role
 from core.units import SECOND_NS
 from studies.placement_on_pulsar.asked import Config, PulsarRequest
 from studies.placement_on_pulsar.live import SCALE_NS, check, run_on
@@ -13,6 +14,7 @@ from testbed.play import Observer
 from testbed.servers.pulsar.cluster import PulsarCluster
 from tests.live import needs
 from tests.pulsar_cluster import NETWORK, SITES, placed_topology
+from workloads.client_load import in_order, interval, topic
 from workloads.static_topics import StaticTopics, StaticTopicsConfig
 
 QUICK = {"locate": "500ms", "report": "1s", "place": "1s", "guard": "4s", "session": "3s"}
@@ -20,27 +22,51 @@ QUICK = {"locate": "500ms", "report": "1s", "place": "1s", "guard": "4s", "sessi
 pytestmark = [needs("pulsar", "serf", *NETWORK), pytest.mark.long, pytest.mark.slow]
 
 
-def test_topics_go_where_their_clients_are_and_nothing_is_lost(pulsar_cluster: PulsarCluster) -> None:
-    load = StaticTopics(StaticTopicsConfig(4, rate_rps=20, bound="15ms", sites=SITES, placement="home", home=1), 1)
-    system, rule = load_system("epulsar"), Config(duration="14s", access="0ms", warm_up_rounds=8, warm_up_moves=0)
+class Movers:
+    """A producer and a consumer of all topics, at one site, leave for another; the first listens for a while, too."""
+
+    site_count, homes = SITES, {"clients1": 1, "clients2": 1}
+    topics = tuple(topic(f"topic-{number}", 20, 100, "15ms") for number in range(1, 5))
+    moved_s, listens_s = 12, (9, 11)
+
+    def happenings(self, until_ns: int) -> list[Happening]:
+        """See ``core.clients.ClientLoad``."""
+        start_ns, end_ns = (second * SECOND_NS for second in self.listens_s)
+        found: list[Happening] = [Joined(0, "clients1", one.name, Role.PRODUCER) for one in self.topics]
+        found += [Joined(0, "clients2", one.name, Role.CONSUMER) for one in self.topics]
+        found += interval(start_ns, end_ns, "clients1", "topic-1", Role.CONSUMER)
+        found += [Moved(self.moved_s * SECOND_NS, client, 2) for client in self.homes]
+        return in_order(found, self.homes, self.topics, until_ns)
+
+
+def test_topics_follow_their_clients_and_nothing_is_lost(pulsar_cluster: PulsarCluster) -> None:
+    load, system = Movers(), load_system("epulsar")
+    rule = Config(duration="26s", access="0ms", warm_up_rounds=8, warm_up_moves=0)
     bounds = {topic.name: "15ms" for topic in load.topics}
-    config = system.config(**QUICK, bounds=bounds)
-    asked = PulsarRequest(system, config, placed_topology(), load, 1, rule)
+    asked = PulsarRequest(system, system.config(**QUICK, bounds=bounds), placed_topology(), load, 1, rule)
     check(load_testbed("mininet"), asked)
     journal = run_on(pulsar_cluster, asked, Observer(pulsar_cluster.site, SCALE_NS))
-    ends = {spell.topic: spell.broker for spell in journal.spells if spell.end_ns == asked.duration_ns}
-    assert ends == dict.fromkeys(bounds, "broker2"), "their clients are all there"
+    owners: dict[str, list[str]] = {name: [] for name in bounds}
+    for spell in journal.spells:
+        owners[spell.topic].append(spell.broker)
+        has_left = spell.start_ns > load.moved_s * SECOND_NS
+        assert not has_left or spell.broker == "broker3", "their clients are all there by then"
+    assert {tuple(names[-2:]) for names in owners.values()} == {("broker2", "broker3")}
+    moves = sum(len(names) - 1 for names in owners.values())
     found: Counter[str] = Counter()
     for _, _, metric, value in journal.samples:
         found[metric] += int(value)
-    begun = {spell.topic: spell.broker for spell in reversed(journal.spells)}
-    moves = sum(broker != "broker2" for broker in begun.values())
     assert found["landed_count"] == moves and found["elected_count"] == 1
     assert found["undelivered_count"] == found["unacknowledged_count"] == 0 and not journal.evidence.notes
     assert found["out_of_order_count"] == 0
-    assert found["offered_count"] > 0.9 * len(bounds) * 20 * asked.duration_ns / SECOND_NS
-    assert sum(metric == "client_downtime_ns" for _, _, metric, _ in journal.samples) == 2 * moves
+    assert found["offered_count"] == len(bounds) * 20 * asked.duration_ns / SECOND_NS
+    away = [name for _, name, metric, _ in journal.samples if metric == "client_downtime_ns"]
+    assert Counter(name.split()[0] for name in away) == {"producer": moves, "consumer": moves}
     assert sum(metric == "migration_ns" for _, _, metric, _ in journal.samples) == moves
+    for name, fate in journal.fates.items():
+        assert len(fate.born_ns) == 20 * asked.duration_ns / SECOND_NS and (fate.latency_ns > 0).all()
+        both = fate.born_ns[fate.consumer_count == 2] / SECOND_NS
+        assert not len(both) if name != "topic-1" else 9 <= both.min() < both.max() < 11
 
 
 def test_when_its_load_manager_is_killed_another_moves_topics_and_nothing_is_lost(

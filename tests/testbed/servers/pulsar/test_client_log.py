@@ -21,7 +21,7 @@ def made(at: str, topic: str, role: str = "producer") -> str:
 def spans_ms(log: str) -> list[tuple[str, str, float | None]]:
     return [
         (span.topic, span.role, None if span.end_ns is None else (span.end_ns - span.begin_ns) / MS)
-        for span in downtimes(log, [A, B])
+        for span in downtimes(log, {"producer": [A, B], "consumer": [A, B, A]})
     ]
 
 
@@ -38,6 +38,8 @@ def test_one_that_is_closed_again_was_not_back_and_one_that_never_came_back_has_
 def test_roles_are_told_apart() -> None:
     log = closed("01.000", 0, "consumer") + made("01.100", A) + made("01.200", A, "consumer")
     assert spans_ms(log) == [(A, "consumer", 200)]
+    again = closed("02.000", 2, "consumer") + made("02.100", A, "consumer")
+    assert spans_ms(log + again)[1:] == [(A, "consumer", 100)], "the third that was made is of A again"
 
 
 def test_who_never_came_back_was_away_at_least_until_the_end() -> None:
