@@ -15,8 +15,10 @@ from systems.api import Actuate, Arrival, Decide, Effect, Event, Node, Report, S
 from systems.distribution.commands import MessagesCame
 from systems.limiting import leases, throttler
 from systems.parts.portion import MILLION
+from systems.parts.token_bucket import MAXIMUM_CAPACITY, MAXIMUM_RATE, RATE_PER_RPS, TOKEN
 
 LEAST_RPS = 0.001  # of a sub-bucket: the integer step's least
+MOST_RPS, MOST_COUNT = MAXIMUM_RATE / RATE_PER_RPS, MAXIMUM_CAPACITY / TOKEN  # and its most, which no broker carries
 Part = Callable[[Node, str], int | None]  # of a node and a topic, in millionths of an even share; None: none yet
 
 
@@ -35,9 +37,13 @@ def throttled(node: Node, topic: str) -> int | None:
 
 
 def part_of(part: int, whole: Envelope, nodes: int) -> Envelope:
-    """The sub-bucket of so many millionths of an even share: it holds a token at least, and never stands still."""
+    """The sub-bucket of so many millionths of an even share: it holds a token at least, and never stands still.
+
+    A law that hears late may give a node several times the whole limit, and others less than nothing.
+    """
     share = part / (MILLION * nodes)
-    return Envelope(max(LEAST_RPS, share * whole.rate_rps), max(1.0, share * whole.burst_count))
+    rate_rps, burst_count = share * whole.rate_rps, share * whole.burst_count
+    return Envelope(min(MOST_RPS, max(LEAST_RPS, rate_rps)), min(MOST_COUNT, max(1.0, burst_count)))
 
 
 @dataclass(frozen=True)

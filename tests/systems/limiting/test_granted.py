@@ -25,6 +25,7 @@ from systems.api import (
 from systems.distribution.commands import MessagesCame
 from systems.limiting.granted import LEASES, THROTTLER, Config, leased, part_of, throttled
 from systems.parts.portion import MILLION
+from systems.parts.token_bucket import units
 
 NAMES = ["a", "b", "c"]
 OPTIONS = {
@@ -104,3 +105,5 @@ def test_a_part_holds_a_token_and_never_stands_still() -> None:
     assert part_of(MILLION, whole, 3) == Envelope(pytest.approx(100.0), pytest.approx(10.0))
     assert part_of(3 * MILLION, whole, 3) == whole
     assert part_of(0, whole, 3) == Envelope(0.001, 1.0)
+    most = part_of(1_000 * MILLION, Envelope(3_000.0, 9_000_000.0), 3)
+    assert units(most) == units(Envelope(400_000.0, 4_000_000.0)), "as much as a bucket can be, whatever a law says"
