@@ -18,11 +18,13 @@ from core.records import Int64, Sample
 from studies.placement.accounts import NOTHING
 from studies.placement.asked import Spell
 from studies.placement.script import events_file
-from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest
+from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest, step_metric
 from studies.placement_on_pulsar.planes import PulsarScript
 from testbed.hosts.site import Site
 from testbed.servers.pulsar.client_host import DUE
 from testbed.servers.pulsar.client_log import downtimes
+from testbed.servers.pulsar.cluster import PulsarCluster
+from testbed.servers.pulsar.move_steps import steps_of
 from testbed.servers.pulsar.transfers import AROUND_NS, KNOWN_NS, SeenByClients, TopicTraffic, longest_gap_ns
 from testbed.trust.accounts import (
     ABSENT,
@@ -124,6 +126,15 @@ def spells_of(owned: Iterable[Owned], epoch_ns: int, until_ns: int) -> list[Spel
     spells += [Spell(unit, node, start_ns, until_ns) for unit, (node, start_ns) in since.items()]
     cut = [one._replace(start_ns=max(0, one.start_ns), end_ns=min(until_ns, one.end_ns)) for one in spells]
     return sorted((one for one in cut if one.start_ns < one.end_ns), key=lambda one: (one.start_ns, one.topic))
+
+
+def step_samples(cluster: PulsarCluster, script: PulsarScript, epoch_ns: int, until_ns: int) -> Iterator[Sample]:
+    """``step_…_ns`` of the run's moves, by the logs of its brokers."""
+    for node in script.brokers:
+        for at_ns, step, namespace, span_ns in steps_of(cluster.log_of(node)):
+            tenant, _, unit = namespace.partition("/")
+            if tenant == script.tenant and epoch_ns <= at_ns < epoch_ns + until_ns:
+                yield at_ns - epoch_ns, unit, step_metric(step), float(span_ns)
 
 
 def due_of(asked: PulsarRequest, crew: ClientCrew, number: int) -> dict[str, Int64]:

@@ -17,6 +17,7 @@ from systems.api import System
 from systems.parts.options import choice, span_ns
 from systems.placement.options import Options
 from testbed.faults import Fault, Handover, read_faults
+from testbed.servers.pulsar.move_steps import STEPS
 from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.trust.accounts import Fate
@@ -25,9 +26,20 @@ from testbed.trust.evidence import RunEvidence
 NAME = "placement-on-pulsar"
 FIRST, EACH = "first", "each"
 MOST_ALONE = 64  # ours: clients that are a process each
+
+
+def step_metric(step: str) -> str:
+    """What a step of a move is called among the metrics."""
+    return f"step_{step}_ns"
+
+
 METRICS_HERE = {  # beside those of ``collectors.metrics``, which are part of every run's id
     "delivery_gap_ns": Metric("ns", "the longest time without a delivery of a topic around its move", NAME),
     "landed_count": Metric("count", "of a move: 1 where the unit went as it was told to", NAME),
+    **{
+        step_metric(step): Metric("ns", f"step {step.upper()} of a move, by the broker's own log", NAME)
+        for step in STEPS
+    },
 }
 
 
@@ -40,7 +52,7 @@ class Config:
     warm_up_rounds: RoundCount = 30  # ours: seconds that Serf's agents have before time 0
     warm_up_moves: RoundCount = 2  # ours: of each topic before time 0: a cold broker's first moves take seconds
     persistent: bool = True  # topics; the paper's public clients use others
-    bookies: str = FIRST  # beside the first broker, or each: then a broker writes to its own (ePulsar 3.5)
+    bookies: str = FIRST  # beside the first broker, or each: then a topic's go with it (ePulsar 3.5: at its site)
     window: str = "1s"  # of topics' counts and latencies
     faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
 
@@ -124,13 +136,8 @@ class PulsarRequest:
 
     @cached_property
     def topology(self) -> Topology:
-        """With the clients' hosts: one for those of each site that has any, or one for each."""
-        homes = (
-            self.load.homes
-            if self.each_alone
-            else {host_of(site): site for site in sorted({*self.load.homes.values()})}
-        )
-        return with_clients(self.without_clients, homes, duration_ns(self.rule.access))
+        """With the clients' hosts."""
+        return with_clients(self.without_clients, self.homes, duration_ns(self.rule.access))
 
     @cached_property
     def places(self) -> list[EdgeSite]:
@@ -151,12 +158,16 @@ class PulsarRequest:
         return False
 
     @cached_property
+    def homes(self) -> dict[str, int]:
+        """Clients' host -> the site where it begins: one for those of each site that has any, or one for each."""
+        if self.each_alone:
+            return self.load.homes
+        return {host_of(site): site for site in sorted({*self.load.homes.values()})}
+
+    @cached_property
     def whereabouts(self) -> dict[str, list[tuple[int, str]]]:
         """Clients' host -> instants, and the proxy of the site where it is from then on."""
-        homes = (
-            self.load.homes.items() if self.each_alone else ((host_of(site), site) for site in self.load.homes.values())
-        )
-        found = {name: [(0, self.places[site].proxy)] for name, site in homes}
+        found = {name: [(0, self.places[site].proxy)] for name, site in self.homes.items()}
         for one in self.happenings:
             if isinstance(one, Moved):
                 found[one.client].append((one.at_ns, self.places[one.site].proxy))

@@ -18,7 +18,7 @@ from core.errors import MachineError, SpecError
 from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.servers import JOIN_S, profile_of
-from studies.placement_on_pulsar.accounts import Hired, due_of, moves_of, owned_of, spells_of, told_of
+from studies.placement_on_pulsar.accounts import Hired, due_of, moves_of, owned_of, spells_of, step_samples, told_of
 from studies.placement_on_pulsar.asked import EACH, ClientCrew, PulsarJournal, PulsarRequest
 from studies.placement_on_pulsar.planes import PulsarScript
 from studies.placement_on_pulsar.systems import deployed
@@ -66,7 +66,7 @@ def run(site: Site, asked: PulsarRequest) -> PulsarJournal:
     observer, cast = Observer(site, SCALE_NS), cast_of(site.topology.node_names())
     is_beside_each = asked.rule.bookies == EACH
     bookies = cast.brokers if is_beside_each else cast.brokers[:1]
-    with PulsarCluster(site, cast.brokers, cast.stores[0], bookies, racks=is_beside_each) as cluster:
+    with PulsarCluster(site, cast.brokers, cast.stores[0], bookies, grouped=is_beside_each) as cluster:
         return run_on(cluster, asked, observer)
 
 
@@ -100,6 +100,7 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             moves = [move for move in moves_of(site, script) if move.asked_at_ns < play.epoch_ns + until_ns]
             told = told_of(asked, play.epoch_ns, crews, moves)
             samples = [row for name in fleet.names for row in _samples(fleet, name) if row[0] <= until_ns]
+            samples += step_samples(cluster, script, play.epoch_ns, until_ns)
             spells = spells_of(owned_of(site, script), play.epoch_ns, until_ns)
             observer.findings.played(play.epoch_ns, play.epoch_ns + until_ns)
             observer.findings.late(told.lateness_ns)
@@ -122,6 +123,7 @@ def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, sto
         asked.whereabouts,
         asked.config.executors,
         asked.rule.persistent,
+        cluster.grouped,
     )
 
 
@@ -148,6 +150,9 @@ def _warm_up(cluster: PulsarCluster, topics: Sequence[Topic], count: int) -> Non
     for _ in range(count if len(brokers) > 1 else 0):
         owners = [cluster.admin.owner_of(topic) for topic in topics]
         after = [brokers[(brokers.index(owner) + 1) % len(brokers)] for owner in owners]
+        if cluster.grouped:
+            for topic, broker in zip(topics, after, strict=True):
+                cluster.admin.keep_on(topic, cluster.node_of(broker))
         put_topics(cluster.admin, zip(topics, after, strict=True))
 
 

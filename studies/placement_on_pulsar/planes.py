@@ -46,6 +46,7 @@ class PulsarScript(msgspec.Struct, frozen=True):
     whereabouts: dict[str, list[tuple[int, str]]]  # clients' node -> instants, and its site's proxy from then on
     executors: int  # moves at a time
     persistent: bool = True
+    grouped: bool = False  # a group of bookies beside each broker, which is called as its node
 
     def topic(self, name: str) -> Topic:
         """As Pulsar has it: alone in a namespace."""
@@ -182,8 +183,11 @@ class PulsarBrokerPlane(Plane):
     def _unload(self, command: Unload) -> None:
         target = self._script.brokers[command.target] if command.target else ""
         asked_at_ns, problem = time.time_ns(), ""
+        topic = self._script.topic(command.unit)
         try:
-            self._admin.move(self._script.topic(command.unit), WHOLE, target, MOVE_S)
+            if self._script.grouped and target:
+                self._admin.keep_on(topic, command.target)
+            self._admin.move(topic, WHOLE, target, MOVE_S)
         except MachineError as error:
             problem = str(error)
         row = command.unit, self._name, command.target, asked_at_ns, time.time_ns(), problem

@@ -104,6 +104,16 @@ class Admin:
         path = f"/admin/v2/{topic.kind}/{topic.tenant}/{topic.namespace}/{quote(topic.name)}/subscription"
         self._make(f"{path}/{quote(subscription)}", {"ledgerId": -1, "entryId": -1})
 
+    def group_bookie(self, bookie: str, group: str) -> None:
+        """Let a bookie, ``"address:port"``, be of a group, alone in its rack."""
+        rack = {"rack": f"/{group}", "hostname": bookie}
+        self._ask("POST", f"/admin/v2/bookies/racks-info/{bookie}?{urlencode({'group': group})}", rack)
+
+    def keep_on(self, topic: Topic, group: str) -> None:
+        """Let the ledgers of a topic's namespace be on bookies of a group, from its next owner on."""
+        path = f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}/persistence/bookieAffinity"
+        self._ask("POST", path, {"bookkeeperAffinityGroupPrimary": group})
+
     def make_group(self, name: str, rate_rps: int) -> None:
         """A resource group (PIP-82): brokers together take so many messages a second for all of its namespaces."""
         self._ask("PUT", f"/admin/v2/resourcegroups/{quote(name)}", {"publishRateInMsgs": rate_rps})

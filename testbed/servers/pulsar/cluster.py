@@ -15,7 +15,7 @@ from typing import Self
 
 from core.errors import MachineError, SpecError
 from testbed.hosts.capabilities import Capability, find_capability, require
-from testbed.hosts.site import Site, python_agent
+from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
 from testbed.servers.pulsar import settings
 from testbed.servers.pulsar.admin import Admin, Topic
@@ -60,8 +60,15 @@ class PulsarProcess:
         """The names that it knows."""
         site, file = self.site, self._file.with_name("hosts")
         addresses = [site.address(node) for node in site.topology.node_names()]
-        write_secretly(site, self.node, file, settings.hosts_text(addresses, {socket.gethostname(): self.address}))
+        write_secretly(site, self.node, file, settings.hosts_text(addresses, [socket.gethostname()]))
         return site.place(self.node, file)
+
+    @property
+    def logging_file(self) -> str:
+        """What it logs."""
+        file = self._file.with_name("log4j2.properties")
+        write_secretly(self.site, self.node, file, settings.properties_text(settings.LOGGING))
+        return self.site.place(self.node, file)
 
     def written(self, values: dict[str, object]) -> str:
         """Bring its settings to its host; returns what that calls the file."""
@@ -72,9 +79,9 @@ class PulsarProcess:
 class PulsarCluster(ServerGroup):
     """A broker beside each of ``nodes``, ZooKeeper beside ``main``, a bookie beside each of ``bookies``.
 
-    ``log_level``: ``info`` also tells how long each step of a move took.  ``broker_options``: settings of brokers,
-    beside ours.  ``racks``: one replica, at the bookie beside the broker that writes it, where there is one.  A context
-    manager that starts all of it.  MachineError where this machine has no Pulsar.
+    ``broker_options``: settings of brokers, beside ours.  ``grouped``: each bookie is a group, which is called as its
+    node (``Admin.keep_on``), and there is one replica.  A context manager that starts all of it.  MachineError where
+    this machine has no Pulsar.
     """
 
     name = "pulsar"
@@ -85,26 +92,24 @@ class PulsarCluster(ServerGroup):
         nodes: Sequence[str],
         main: str,
         bookies: Sequence[str] = (),
-        log_level: str = "warn",
         broker_options: Mapping[str, object] = MappingProxyType({}),
-        racks: bool = False,
+        grouped: bool = False,
     ):
         require("pulsar", "java")
         if not nodes:
             raise SpecError("a Pulsar cluster of no brokers", "name a node")
-        self.site, self._log_level, self._secret = site, log_level, token_hex(16)
-        self._broker_options, self._racks = broker_options, racks
+        self.site, self._secret = site, token_hex(16)
+        self._broker_options, self.grouped = broker_options, grouped
         bookie_nodes = bookies or (main,)
         port = partial(_port, site)
         self._ports = {node: (port(node, settings.BROKER_PORT), port(node, settings.WEB_PORT)) for node in nodes}
         self._bookie_ports = {node: port(node, settings.BOOKIE_PORT) for node in bookie_nodes}
         self.store_port = port(main, settings.ZOOKEEPER_PORT)
         self._is_set_up = False
-        replicas = 1 if racks else min(2, len(bookie_nodes))
+        replicas = 1 if grouped else min(2, len(bookie_nodes))
         self._ensemble = settings.Ensemble(f"{site.address(main)}:{self.store_port}", replicas)
         self._zookeeper = PulsarProcess(site, main, "pulsar-zookeeper", self._zookeeper_words)
         self._setup = PulsarProcess(site, main, "pulsar-setup", self._setup_words)
-        self._assigned = PulsarProcess(site, main, "pulsar-racks", self._racks_words)
         self._bookies = [
             PulsarProcess(site, node, f"pulsar-bookie-{node}", self._bookie_words) for node in bookie_nodes
         ]
@@ -153,24 +158,27 @@ class PulsarCluster(ServerGroup):
         return next(node for node in self._brokers if self.id_of(node) == broker)
 
     def start(self, nodes: Sequence[str]) -> None:
-        """See ``ServerGroup``.  ZooKeeper first; a cluster that has never been is set up; then all others at once.
-
-        With racks, brokers after bookies: a broker asks for its own rack once, and only of a bookie that is there.
-        """
+        """See ``ServerGroup``.  ZooKeeper first; a cluster that has never been is set up; then all others at once."""
         if self._zookeeper.node in nodes and not self._zookeeper.process.alive:
             self._zookeeper.process.start()
             self._zookeeper.process.wait_for(self._zookeeper_answers, START_S)
             if not self._is_set_up:
-                _carry_out(self._setup)
-                if self._racks:
-                    _carry_out(self._assigned)
-                self._is_set_up = True
-        for parts in (self._bookies, list(self._brokers.values())):
-            for part in parts:
-                if part.node in nodes and not part.process.alive:
-                    part.process.start()
-            if self._racks:
-                self._wait_for_bookies(time.monotonic() + START_S)
+                self._set_up()
+        for part in [*self._bookies, *self._brokers.values()]:
+            if part.node in nodes and not part.process.alive:
+                part.process.start()
+
+    def _set_up(self) -> None:
+        """The entries of a new cluster, by Pulsar's own tool."""
+        process, until_s = self._setup.process, time.monotonic() + START_S
+        process.start()
+        while process.alive and time.monotonic() < until_s:
+            time.sleep(_LOOK_AGAIN_S)
+        code = process.exit_code
+        process.stop()
+        if code != 0:
+            raise MachineError(f"Pulsar's metadata could not be set up (code {code})", process.see_log)
+        self._is_set_up = True
 
     def wait(self) -> None:
         """See ``ServerGroup``: until each bookie listens, and each living broker finds an owner.
@@ -178,14 +186,19 @@ class PulsarCluster(ServerGroup):
         A broker calls itself ready before that, and without a bookie never finds one.
         """
         until_s = time.monotonic() + START_S
-        self._wait_for_bookies(until_s)
+        for part in filter(_is_expected, self._bookies):
+            part.process.wait_for(partial(self._listens, part.node), until_s - time.monotonic())
         for node, part in self._brokers.items():
             if _is_expected(part):
                 part.process.wait_for(partial(self._finds_owners, self.id_of(node)), until_s - time.monotonic())
+        if self.grouped:
+            for node, port in self._bookie_ports.items():
+                self.admin.group_bookie(f"{self.site.address(node)}:{port}", node)
 
-    def _wait_for_bookies(self, until_s: float) -> None:
-        for part in filter(_is_expected, self._bookies):
-            part.process.wait_for(partial(self._listens, part.node), until_s - time.monotonic())
+    def log_of(self, node: str) -> str:
+        """What the broker beside a node has printed."""
+        path = self.site.folder / "logs" / f"{self._brokers[node].process.name}.log"
+        return path.read_text(errors="replace")
 
     def has(self, node: str) -> bool:
         """Whether a broker is beside it."""
@@ -211,7 +224,7 @@ class PulsarCluster(ServerGroup):
     # --- what each is told -------------------------------------------------------------------------------
 
     def _java(self, part: PulsarProcess, memory: settings.Memory, main: str, *words: str) -> list[str]:
-        java = settings.Java(program_of("java"), HOME, part.scratch, part.hosts_file, self._log_level)
+        java = settings.Java(program_of("java"), HOME, part.scratch, part.hosts_file, part.logging_file)
         return settings.java_words(java, memory, main, *words)
 
     def _zookeeper_words(self, part: PulsarProcess) -> list[str]:
@@ -224,10 +237,6 @@ class PulsarCluster(ServerGroup):
         service, web = (f"{self.site.address(node)}:{port}" for port in self._ports[node])
         main = "org.apache.pulsar.PulsarClusterMetadataSetup"
         return self._java(part, settings.SETUP, main, *settings.setup_words(self._ensemble, web, service))
-
-    def _racks_words(self, part: PulsarProcess) -> list[str]:
-        bookies = [f"{self.site.address(node)}:{port}" for node, port in self._bookie_ports.items()]
-        return python_agent("testbed.servers.pulsar.racks", self._ensemble.zookeeper, *bookies)
 
     def _bookie_words(self, part: PulsarProcess) -> list[str]:
         port = self._bookie_ports[part.node]
@@ -250,18 +259,6 @@ class PulsarCluster(ServerGroup):
 
     def _zookeeper_answers(self) -> bool:
         return b"imok" in ask_over(self.site, self._zookeeper.node, self.store_port, b"ruok", b"imok")
-
-
-def _carry_out(part: PulsarProcess) -> None:
-    """A program that makes entries of a new cluster, to its end."""
-    process, until_s = part.process, time.monotonic() + START_S
-    process.start()
-    while process.alive and time.monotonic() < until_s:
-        time.sleep(_LOOK_AGAIN_S)
-    code = process.exit_code
-    process.stop()
-    if code != 0:
-        raise MachineError(f"Pulsar's metadata could not be set up (code {code})", process.see_log)
 
 
 def _is_expected(part: PulsarProcess) -> bool:

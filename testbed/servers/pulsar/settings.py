@@ -23,16 +23,27 @@ _METADATA = "org.apache.pulsar.metadata.bookkeeper.PulsarMetadata"
 _PROPERTIES = {
     "io.netty.tryReflectionSetAccessible": "true",
     "pulsar.allocator.exit_on_oom": "true",
-    "log4j.configurationFile": "log4j2.yaml",
     "log4j2.is.webapp": "false",
     "log4j.shutdownHookEnabled": "false",
-    "pulsar.log.appender": "Console",
-    "pulsar.routing.appender.default": "Console",
     "bookkeeper.metadata.bookie.drivers": f"{_METADATA}BookieDriver",
     "bookkeeper.metadata.client.drivers": f"{_METADATA}ClientDriver",
     "zookeeper.4lw.commands.whitelist": "*",
     "zookeeper.snapshot.trust.empty": "true",
     "zookeeper.preAllocSize": "1024",  # ours, KB: 64 MB otherwise, made at once for a transaction log
+}
+
+
+# Ours: warnings, and of a broker how long each step of a move took (``move_steps``).
+LOGGING = {
+    "status": "error",
+    "appender.console.type": "Console",
+    "appender.console.name": "console",
+    "appender.console.layout.type": "PatternLayout",
+    "appender.console.layout.pattern": "%d{UNIX_MILLIS} %-5level [%t] %logger{36} - %msg%n",
+    "rootLogger.level": "warn",
+    "rootLogger.appenderRef.console.ref": "console",
+    "logger.moves.name": "org.apache.pulsar.broker.loadbalance.extensions.manager.UnloadManager",
+    "logger.moves.level": "info",
 }
 
 
@@ -54,21 +65,22 @@ class Ensemble(NamedTuple):
 
 
 class Java(NamedTuple):
-    """What starts a process: Java itself, the distribution, a folder for what it unpacks, the names that it knows."""
+    """What starts a process: Java itself, the distribution, a folder for what it unpacks, the names that it knows, what
+    it logs (``LOGGING``).
+    """
 
     program: str
     home: Path
     scratch: str
     hosts_file: str
-    log_level: str = "warn"
+    logging_file: str
 
 
 def java_words(java: Java, memory: Memory, main: str, *words: str) -> list[str]:
     """The command line of one process; beside its own folders it writes nothing but what it prints."""
-    level = {"pulsar.log.level": java.log_level, "pulsar.log.root.level": java.log_level}
     properties = {
         **_PROPERTIES,
-        **level,
+        "log4j.configurationFile": java.logging_file,
         "java.io.tmpdir": java.scratch,
         "pulsar.log.dir": java.scratch,
         "jdk.net.hosts.file": java.hosts_file,
@@ -90,13 +102,12 @@ def java_words(java: Java, memory: Memory, main: str, *words: str) -> list[str]:
     ]
 
 
-def hosts_text(addresses: Iterable[str], ours: Mapping[str, str]) -> str:
+def hosts_text(addresses: Iterable[str], names: Iterable[str]) -> str:
     """The names that Java knows, instead of asking for them: in a namespace nobody would answer.
 
-    ZooKeeper's clients want the name of every address that they connect to.  ``ours``: what this host calls itself, and
-    its address, by which a broker knows which bookie is beside it.
+    ZooKeeper's clients want the name of every address that they connect to.  ``names``: what this host calls itself.
     """
-    lines = ["127.0.0.1 localhost", *(f"{address} {name}" for name, address in ours.items() if name != "localhost")]
+    lines = [f"127.0.0.1 {' '.join(dict.fromkeys(['localhost', *names]))}"]
     numbered = enumerate(dict.fromkeys(addresses))
     return "\n".join([*lines, *(f"{address} host{i}" for i, address in numbered if address != "127.0.0.1"), ""])
 

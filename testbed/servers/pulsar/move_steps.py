@@ -1,0 +1,33 @@
+"""How long each step of a move took, by the brokers' own log: the lines of Pulsar's ``UnloadManager``.
+
+The broker that a bundle leaves: UNLOAD, from the question to the next owner; in it RELEASE, until its entry says that
+somebody else is to have it, ASSIGN, from then until somebody has it, and DISCONNECT, which closes clients.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from core.units import MILLISECOND_NS
+
+STEPS = ("unload", "release", "assign", "disconnect")
+_LINE = re.compile(
+    r"^(?P<at>\d+) INFO .* - Operation (?P<step>[A-Z]+) for service unit (?P<unit>\S+) took (?P<ms>\d+) ms", re.M
+)
+
+
+class Step(NamedTuple):
+    """``at_ns``: its end, an instant of CLOCK_REALTIME, of milliseconds."""
+
+    at_ns: int
+    step: str
+    namespace: str
+    span_ns: int
+
+
+def steps_of(log: str) -> Iterator[Step]:
+    """Of a broker's log (``settings.LOGGING``), in its order."""
+    for found in _LINE.finditer(log):
+        tenant, namespace, *_ = found["unit"].split("/")
+        at_ns, span_ns = (int(found[name]) * MILLISECOND_NS for name in ("at", "ms"))
+        yield Step(at_ns, found["step"].lower(), f"{tenant}/{namespace}", span_ns)
