@@ -1,12 +1,10 @@
 """How ``drl-frontier`` is drawn: p99 by round trip, the frontier of bytes, and who wins which cell."""
 
-from collections.abc import Sequence
-
 from paper_figs import drawing, keys
 from paper_figs.figure import FigureTables
 from paper_figs.intervals import geometric, intervals_by
 from paper_figs.light import Axes, Drawing, Frame
-from paper_figs.series import samples, whole
+from paper_figs.series import samples
 from paper_figs.style import Style, style_of
 
 LOOKS = {
@@ -21,7 +19,6 @@ LOOKS = {
 LEAST_BYTES = 0.1  # where who says nothing stands on the log axis
 PANELS = (("lb", 1), ("srtm", 1), ("lb", 10), ("srtm", 10))
 ROOM, APART = 1.6, 0.3  # beside the first and last round trip, a factor; of what stands side by side, decades
-WIDTHS = (2.5, 3.0, 0.8, 0.7, 0.9)
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -29,7 +26,7 @@ def draw(tables: FigureTables) -> Drawing:
     runs = tables["runs"]
     interval_ms = runs.interval_ms.max()
     titles = [f"{style_of(system).label}, {load_of(size)}" for system, size in PANELS]
-    titles += ["bytes of control, 1 ms, alone", "lowest p99 that keeps the contract"]
+    titles += ["bytes of control, 1 ms, alone", "lowest p99 that keeps the contract (ms)"]
     sheet, flat = drawing.panels(3, 2, titles, (7.2, 8.2), heights=[1, 1, 1.25])
     for axes, (system, size) in zip(flat, PANELS, strict=False):
         part = runs[(runs.system == system) & (runs.group_size == size)]
@@ -91,16 +88,18 @@ def _draw_frontier(axes: Axes, runs: Frame) -> None:
 
 
 def _draw_winners(axes: Axes, winners: Frame) -> None:
-    """A row a winner; those that tie stand together, and say so."""
-    rows: list[Sequence[str]] = []
-    rules: list[int] = []
-    for cell, part in winners.groupby(["group_size", "rtt_ms", "interval_ms"], sort=True):
-        size, rtt_ms, interval_ms = cell
-        first = f"{size:g} · {rtt_ms:g} ms · {interval_ms / 1e3:g} s"
-        for row in part.itertuples():
-            who = f"{style_of(row.system).label} {row.sharing}{' =' if row.is_tie else ''}"
-            rows.append((first, who, f"{row.p99_ms:.1f}", whole(row.broker_count), f"{row.control_bytes:.1f}"))
-            first = ""
-        rules.append(len(rows) - 1)
-    header = ("g · trip · every", "winner (= tie)", "p99", "k", "bytes")
-    drawing.draw_table(axes, header, rows[:20], WIDTHS, rules_after=[row for row in rules[:-1] if row < 20])
+    """A row a round trip and interval, two columns a load: who is first, and its p99."""
+    sizes = sorted(set(winners.group_size))
+    rows = []
+    for (rtt_ms, interval_ms), part in winners.groupby(["rtt_ms", "interval_ms"], sort=True):
+        row = [f"{rtt_ms:g} · {interval_ms:g}"]
+        for size in sizes:
+            first, *tied = [*part[part.group_size == size].itertuples()] or [None]
+            more = f" + {len(tied)}" if tied else ""
+            row += (
+                [f"{style_of(first.system).label} {first.sharing}{more}", f"{first.p99_ms:.1f}"] if first else ["", ""]
+            )
+        rows.append(row)
+    named = [["alone" if size == 1 else f"groups of {size:g}", "p99"] for size in sizes]
+    header = ["trip · every", *(name for pair in named for name in pair)]
+    drawing.draw_table(axes, header, rows, (2.0, *((3.6, 1.0) * len(sizes))))

@@ -147,6 +147,16 @@ def test_a_difference_that_may_be_chance_is_a_tie() -> None:
     assert (won.low[won.sharing == "leases"] < 0).all() and (won.high[won.sharing == "leases"] > 0).all()
 
 
+def test_who_is_behind_each_time_does_not_tie_for_one_outlier() -> None:
+    found = runs()
+    found = pd.concat([found.assign(repetition=found.repetition + 10 * n) for n in (0, 1)])
+    rows = (found.sharing == "leases") & (found.system == SRTM)
+    for outlier_ms, tied in ((1e7, False), (1.0, True)):
+        found.loc[rows, "p99_ms"] = [outlier_ms if n == 3 else 40.0 for n in found[rows].repetition]
+        won = cell(found, 100.0)
+        assert ("leases" in set(won.sharing)) == tied, "as much as it is ahead once, it may be chance"
+
+
 def test_what_was_not_run_is_not_drawn() -> None:
     found = runs()
     for part in (found, found[found.group_size == 1], found[found.system == LB]):
