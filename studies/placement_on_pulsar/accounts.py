@@ -13,15 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from core.clients import Role, instants
+from core.clients import Role
 from core.records import Int64, Sample
 from studies.placement.accounts import NOTHING
 from studies.placement.asked import Spell
 from studies.placement.script import events_file
 from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest, step_metric
+from studies.placement_on_pulsar.load import due_of
 from studies.placement_on_pulsar.planes import PulsarScript
 from testbed.hosts.site import Site
-from testbed.servers.pulsar.client_host import DUE
 from testbed.servers.pulsar.client_log import downtimes
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.servers.pulsar.move_steps import steps_of
@@ -135,20 +135,6 @@ def step_samples(cluster: PulsarCluster, script: PulsarScript, epoch_ns: int, un
             tenant, _, unit = namespace.partition("/")
             if tenant == script.tenant and epoch_ns <= at_ns < epoch_ns + until_ns:
                 yield at_ns - epoch_ns, unit, step_metric(step), float(span_ns)
-
-
-def due_of(asked: PulsarRequest, crew: ClientCrew, number: int) -> dict[str, Int64]:
-    """What a crew of that number sends, by the columns ``client_host.DUE``: topics evenly spread in turn, and crews."""
-    topics, messages, instants_ns = [], [], []
-    for place, topic in enumerate(crew.producing):
-        phase = (place + number / len(asked.crews)) / len(crew.producing)
-        at_ns = instants(0, asked.duration_ns, asked.load.topics[0].rate_rps, phase)  # topics are alike
-        topics.append(np.full(len(at_ns), topic))
-        messages.append(np.arange(len(at_ns)))
-        instants_ns.append(at_ns)
-    columns = [np.concatenate(parts) for parts in (topics, messages, instants_ns)]
-    order = np.argsort(columns[2], kind="stable")
-    return {name: column[order].astype(np.int64) for name, column in zip(DUE, columns, strict=True)}
 
 
 def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: Sequence[UnitMove]) -> PulsarAccounts:

@@ -1,7 +1,7 @@
 """What a testbed is told and gives back when a control plane places the topics of a real Pulsar."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -222,12 +222,12 @@ def _crew(host: str, name: str, doings: Sequence[Joined | Left]) -> ClientCrew:
 class PulsarJournal:
     """What a run showed; latencies are of first deliveries, of all consumers, from when a message was due.
 
-    ``fates``: of each topic's messages; none where they are not told (of the model).
+    ``fates``: of each topic's messages.
     """
 
     samples: Sequence[Sample]
     spells: Sequence[Spell]
     latency_ns: Int64
     evidence: RunEvidence
-    faults: Sequence[tuple[int, Fault]] = ()
-    fates: Mapping[str, Fate] = field(default_factory=dict)
+    faults: Sequence[tuple[int, Fault]]
+    fates: Mapping[str, Fate]

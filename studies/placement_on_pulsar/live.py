@@ -18,8 +18,9 @@ from core.errors import MachineError, SpecError
 from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.servers import JOIN_S, profile_of
-from studies.placement_on_pulsar.accounts import Hired, due_of, moves_of, owned_of, spells_of, step_samples, told_of
+from studies.placement_on_pulsar.accounts import Hired, moves_of, owned_of, spells_of, step_samples, told_of
 from studies.placement_on_pulsar.asked import EACH, ClientCrew, PulsarJournal, PulsarRequest
+from studies.placement_on_pulsar.load import due_of
 from studies.placement_on_pulsar.planes import PulsarScript
 from studies.placement_on_pulsar.systems import deployed
 from systems.placement.cast import cast_of

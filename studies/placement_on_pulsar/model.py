@@ -11,19 +11,17 @@ with what they have not had acknowledged: messages are late by what a topic was 
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
 
-import numpy as np
-
-from core.clients import Role, instants
-from core.records import Int64
+from core.clients import Role
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.asked import Spell
-from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest
+from studies.placement_on_pulsar.asked import Change, ClientCrew, PulsarRequest
+from studies.placement_on_pulsar.modelled_messages import Fenced, TopicPast
 from studies.placement_on_pulsar.nodes import Served, ServedTopic, Unload, Unloaded
 from systems.api import Delivery, Event, Report
 from systems.placement.messages import Write
@@ -66,13 +64,6 @@ class PulsarBody(Protocol):
         """Keep a value of now."""
 
 
-class Fenced(NamedTuple):
-    """Nobody got anything of a topic in between."""
-
-    start_ns: int
-    end_ns: int
-
-
 @dataclass
 class _Topic:
     """A topic: who has it since when, who uses it, when it was fenced."""
@@ -80,8 +71,7 @@ class _Topic:
     name: str
     broker: str
     since_ns: int = 0
-    phase: float = 0.0  # of its producer's messages
-    clients: list[tuple[str, Role]] = field(default_factory=list)  # the name, SITE.NUMBER
+    clients: dict[tuple[str, Role], None] = field(default_factory=dict)  # the name, HOST.NUMBER
     fenced: list[Fenced] = field(default_factory=list)
     spells: list[Spell] = field(default_factory=list)
 
@@ -107,23 +97,32 @@ class ModelledPulsar:
         rng = generator(asked.seed, "pulsar")
         owners = rng.integers(len(names), size=len(asked.load.topics))
         self.topics = {
-            topic.name: _Topic(topic.name, names[owner], phase=float(rng.random()))
-            for topic, owner in zip(asked.load.topics, owners, strict=True)
+            topic.name: _Topic(topic.name, names[owner]) for topic, owner in zip(asked.load.topics, owners, strict=True)
         }
         for crew in asked.crews:
             for role, numbers in ((Role.PRODUCER, crew.producing), (Role.CONSUMER, crew.consuming)):
                 for number in numbers:
-                    self.topics[crew.topics[number]].clients.append((f"{crew.node}.{number}", role))
+                    self.topics[crew.topics[number]].clients[f"{crew.node}.{number}", role] = None
         self._rng, self._cores = rng, _Cores(costs.cores)
         self._trip_ns = {name: 2 * asked.topology.path(name, store).one_way_delay_ns for name in names}
         self._period_ns = round(SECOND_NS / asked.load.topics[0].rate_rps)  # topics are alike
         self._body: PulsarBody | None = None
 
     def begin(self, body: PulsarBody) -> None:
-        """Every broker writes down what it has."""
+        """Every broker writes down what it has; consumers will come and go."""
         self._body = body
+        for crew in self.asked.crews:
+            for change in crew.changes:
+                body.call_at(change.at_ns, self._change, crew, change)
         for topic in self.topics.values():
             body.inject(self.store, SECOND_NS, Delivery(topic.broker, Write(OWNERS + topic.name, topic.broker)))
+
+    def _change(self, crew: ClientCrew, change: Change) -> None:
+        client, clients = (f"{crew.node}.{change.topic}", Role.CONSUMER), self.topics[crew.topics[change.topic]].clients
+        if change.wanted:
+            clients[client] = None
+        else:
+            clients.pop(client, None)
 
     # --- as a data plane -----------------------------------------------------------------------------
 
@@ -208,39 +207,20 @@ class ModelledPulsar:
 
     # --- what came of it ---------------------------------------------------------------------------------
 
-    def spells(self, until_ns: int) -> list[Spell]:
-        """Who had which topic."""
-        last = [Spell(topic.name, topic.broker, topic.since_ns, until_ns) for topic in self.topics.values()]
-        return sorted([*(spell for topic in self.topics.values() for spell in topic.spells), *last], key=_by_time)
-
-    def latency_ns(self, until_ns: int) -> Int64:
-        """Of each message to each consumer of its topic: the way there, and how long it was fenced off."""
-        found = [np.zeros(0, np.int64)]
-        ways = {crew.node: self._ways_ns(crew) for crew in self.asked.crews}
-        for topic in self.topics.values():
-            at_ns = instants(0, until_ns, self.asked.load.topics[0].rate_rps, topic.phase)
-            late_ns = np.zeros_like(at_ns)
-            for span in topic.fenced:
-                caught = (span.start_ns <= at_ns) & (at_ns < span.end_ns)
-                late_ns[caught] = span.end_ns - at_ns[caught]
-            sender = next(one for one in self.asked.crews if topic.name in one.produced)
-            for crew in self.asked.crews:
-                if topic.name in crew.topics and crew is not sender:
-                    found.append(late_ns + ways[sender.node][topic.broker] + ways[crew.node][topic.broker])
-        return np.concatenate(found)
-
-    def _ways_ns(self, crew: ClientCrew) -> Mapping[str, int]:
-        """One way to each broker."""
-        return {name: self.asked.topology.path(crew.node, name).one_way_delay_ns for name in self.names}
+    def pasts(self, until_ns: int) -> dict[str, TopicPast]:
+        """Of all topics."""
+        return {
+            topic.name: TopicPast(
+                [*topic.spells, Spell(topic.name, topic.broker, topic.since_ns, until_ns)], topic.fenced
+            )
+            for topic in self.topics.values()
+        }
 
 
 def _served(topic: _Topic, rate_rps: float) -> ServedTopic:
     producers, consumers = ([name for name, one in topic.clients if one is role] for role in Role)
-    return ServedTopic(Rates(rate_rps, rate_rps * len(consumers)), producers, consumers)
-
-
-def _by_time(spell: Spell) -> tuple[int, str]:
-    return spell.start_ns, spell.topic
+    in_rps = rate_rps * len(producers)
+    return ServedTopic(Rates(in_rps, in_rps * len(consumers)), producers, consumers)
 
 
 # Of Pulsar 4.0.8, two brokers, ZooKeeper and a bookie on the two cores of one machine: see docs/pulsar.md.

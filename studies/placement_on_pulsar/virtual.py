@@ -1,9 +1,11 @@
 """A control plane that places the topics of a modelled Pulsar (``model``), in virtual time."""
 
 from core.errors import SpecError
+from studies.placement.asked import Spell
 from studies.placement.virtual import REPORT_NS, booted
 from studies.placement_on_pulsar.asked import PulsarJournal, PulsarRequest
 from studies.placement_on_pulsar.model import FITTED, ModelledPulsar, PulsarCosts
+from studies.placement_on_pulsar.modelled_messages import ModelledMessages
 from studies.placement_on_pulsar.systems import deployed
 from systems.api import Report
 from systems.placement.cast import cast_of
@@ -18,9 +20,6 @@ from testbed.virtual.scheduler import EventLoop
 def check(testbed: Testbed, asked: PulsarRequest) -> None:
     """SpecError for a system that was not made to drive Pulsar, and for what the modelled Pulsar cannot do."""
     deployed(asked.system)
-    if asked.each_alone:
-        what = "clients that move, come or go, or share topics: the modelled Pulsar has none"
-        raise SpecError(what, "use --testbed mininet, or our brokers")
     managers = cast_of(asked.topology.node_names()).managers
     for fault in asked.faults:
         if not (isinstance(fault, Crash | Restart) and fault.node in managers):
@@ -34,10 +33,17 @@ def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
     boot = booted(system, asked.topology, asked.config, asked.seed, asked.rule.warm_up_rounds)
     loop = EventLoop(boot, Network(asked.topology, asked.seed, system.transport), system.messages, plane)
     plane.begin(loop)
-    for name, ((_, proxy),) in asked.whereabouts.items():
-        loop.inject(name, 0, Report(AtSite(proxy)))
-    loop.fail(asked.faults)
+    for name, whereabouts in asked.whereabouts.items():
+        for at_ns, proxy in whereabouts:
+            loop.inject(name, at_ns, Report(AtSite(proxy)))
+    loop.fail([*asked.handovers(), *asked.faults])
     loop.report_every(REPORT_NS)
     journal = loop.run(asked.duration_ns)
-    until_ns = asked.duration_ns
-    return PulsarJournal(journal.samples, plane.spells(until_ns), plane.latency_ns(until_ns), NOTHING, journal.faults)
+    pasts = plane.pasts(asked.duration_ns)
+    fates, latency_ns = ModelledMessages(asked, cast.brokers, pasts).told()
+    spells = sorted((spell for past in pasts.values() for spell in past.spells), key=_by_time)
+    return PulsarJournal(journal.samples, spells, latency_ns, NOTHING, journal.faults, fates)
+
+
+def _by_time(spell: Spell) -> tuple[int, str]:
+    return spell.start_ns, spell.topic

@@ -153,13 +153,6 @@ def test_the_points_of_figures_fit_together(figure: str, scale: str) -> None:
     assert all(study.expected_seconds(one, True) > 150 for one in specs)
 
 
-@pytest.mark.parametrize("figure", ["epulsar-fig8", "epulsar-fig9"])
-def test_figures_of_clients_that_move_or_come_and_go_are_no_models(figure: str) -> None:
-    for one in points(figure, "tiny", "pulsar"):
-        with pytest.raises(SpecError, match="the modelled Pulsar has none; use --testbed mininet, or our brokers"):
-            check_all([one])
-
-
 @pytest.mark.parametrize("figure", FIGURES)
 def test_other_brokers_are_not_known(figure: str) -> None:
     with pytest.raises(SpecError, match="--broker kafka; choose ours or pulsar"):
