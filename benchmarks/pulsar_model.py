@@ -21,13 +21,14 @@ from core.units import MILLISECOND_NS
 from harness.campaign import finished_runs
 from harness.experiment import RunSpec
 from harness.run import asked_of, resolve
+from paper_figs.epulsar.published import EXECUTORS
 from studies.placement_on_pulsar.asked import NAME, PulsarRequest
 from studies.placement_on_pulsar.model import FITTED, MoveStep, PulsarCosts
 from studies.placement_on_pulsar.virtual import run
 from testbed.trust.evidence import INVALID
 
 MEASURES = ("client_downtime_ns", "delivery_gap_ns", "migration_ns")
-FITTED_AT = ("10ms", "40ms")  # one way to the store
+FITTED_OF, FITTED_AT = "static-topics", ("10ms", "40ms")  # the workload of Fig. 7; one way to the store
 NEAR_MS, NEAR = 10.0, 0.25  # what a median may be off
 TRANSFER, PLAIN = ("ask", "hand", "answer", "open", "flow"), ("free", "find")
 EVALUATIONS = 500
@@ -50,8 +51,9 @@ def main() -> None:
 
 
 class LivePoint(msgspec.Struct):
-    """The runs of one point."""
+    """The runs of one point; ``delay``: one way to the store, "" where the topology says."""
 
+    workload: str
     system: str
     executors: int
     delay: str
@@ -61,7 +63,7 @@ class LivePoint(msgspec.Struct):
     @property
     def name(self) -> str:
         """For people."""
-        return f"{self.system}, {self.executors}, {self.delay}"
+        return ", ".join(map(str, filter(None, (self.workload, self.system, self.executors, self.delay))))
 
     @property
     def medians(self) -> Medians:
@@ -81,19 +83,20 @@ class LivePoint(msgspec.Struct):
 
 
 def live_runs(out: Path) -> list[LivePoint]:
-    """Those that are not invalid, by system, executors and delay."""
-    found: dict[tuple[str, int, str], LivePoint] = {}
+    """Those that are not invalid, by workload, system, executors and delay."""
+    found: dict[tuple[str, str, int, str], LivePoint] = {}
     for folder in finished_runs(out):
         manifest = read_manifest(folder)
         spec = msgspec.convert(manifest["spec"], RunSpec)
         if spec.study == NAME and spec.testbed != "virtual" and manifest["validity"] != INVALID:
-            key = spec.system, int(spec.system_options.get("executors", 1)), str(spec.topology_options["cloud_delay"])
+            executors = int(spec.system_options.get("executors", EXECUTORS if spec.system == "epulsar" else 1))
+            key = spec.workload, spec.system, executors, str(spec.topology_options.get("cloud_delay", ""))
             point = found.setdefault(key, LivePoint(*key, [], []))
             point.specs.append(spec)
             point.folders.append(folder)
     if not found:
         raise SystemExit(f"{out}: no live runs on Pulsar; ratebed run epulsar-fig7 --broker pulsar --testbed mininet")
-    return [found[key] for key in sorted(found, key=lambda key: (*key[:2], int(key[2].removesuffix("ms"))))]
+    return [found[key] for key in sorted(found, key=lambda key: (*key[:3], int(key[3].removesuffix("ms") or 0)))]
 
 
 def modelled(requests: Sequence[PulsarRequest], costs: PulsarCosts) -> Medians:
@@ -106,7 +109,7 @@ def modelled(requests: Sequence[PulsarRequest], costs: PulsarCosts) -> Medians:
 
 
 def _medians(rows: Mapping[str, Iterable[float]]) -> Medians:
-    return {metric: float(np.median([*rows[metric]])) / MILLISECOND_NS for metric in MEASURES}
+    return {metric: float(np.median([*rows[metric]])) / MILLISECOND_NS for metric in MEASURES if rows[metric]}
 
 
 def fitted(points: Sequence[LivePoint]) -> PulsarCosts:
@@ -116,7 +119,7 @@ def fitted(points: Sequence[LivePoint]) -> PulsarCosts:
         mine = [
             (point.medians, point.requests[:1])
             for point in points
-            if point.system == system and point.delay in FITTED_AT
+            if (point.workload, point.system) == (FITTED_OF, system) and point.delay in FITTED_AT
         ]
         costs = _fitted(costs, names, mine)
     return costs
@@ -145,13 +148,13 @@ def _fitted(
 
 def compared(points: Sequence[LivePoint], costs: PulsarCosts) -> list[str]:
     """Lines; those of measures that are off end in ``off``."""
-    lines = [f"{'point':<22}{'runs':>5}  {'measure':<20}{'live, ms':>9}{'model':>8}{'ratio':>7}"]
+    lines = [f"{'point':<36}{'runs':>5}  {'measure':<20}{'live, ms':>9}{'model':>8}{'ratio':>7}"]
     for point in points:
         live, said = point.medians, modelled(point.requests, costs)
-        for name in MEASURES:
+        for name in (measure for measure in MEASURES if measure in live and measure in said):
             near = abs(said[name] - live[name]) <= max(NEAR_MS, NEAR * live[name])
             told = f"{live[name]:>9.0f}{said[name]:>8.0f}{said[name] / live[name]:>7.2f}{'' if near else '  off'}"
-            lines.append(f"{point.name:<22}{len(point.specs):>5}  {name:<20}{told}")
+            lines.append(f"{point.name:<36}{len(point.specs):>5}  {name:<20}{told}")
     return lines
 
 

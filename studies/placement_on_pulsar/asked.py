@@ -53,6 +53,7 @@ class Config:
     warm_up_moves: RoundCount = 2  # ours: of each topic before time 0: a cold broker's first moves take seconds
     persistent: bool = True  # topics; the paper's public clients use others
     bookies: str = FIRST  # beside the first broker, or each: then a topic's go with it (ePulsar 3.5: at its site)
+    shedding: bool = False  # Pulsar's own balancer, let loose beside the load manager
     window: str = "1s"  # of topics' counts and latencies
     faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
 

@@ -32,6 +32,7 @@ from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
 from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.cluster import PulsarCluster
+from testbed.servers.pulsar.settings import shedding_settings
 from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, make_topics, put_topics
 from testbed.servers.serf import SerfCluster
 from testbed.servers.server import ServerProcess
@@ -67,7 +68,8 @@ def run(site: Site, asked: PulsarRequest) -> PulsarJournal:
     observer, cast = Observer(site, SCALE_NS), cast_of(site.topology.node_names())
     is_beside_each = asked.rule.bookies == EACH
     bookies = cast.brokers if is_beside_each else cast.brokers[:1]
-    with PulsarCluster(site, cast.brokers, cast.stores[0], bookies, grouped=is_beside_each) as cluster:
+    options = shedding_settings() if asked.rule.shedding else {}
+    with PulsarCluster(site, cast.brokers, cast.stores[0], bookies, options, is_beside_each) as cluster:
         return run_on(cluster, asked, observer)
 
 

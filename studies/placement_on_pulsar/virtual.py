@@ -20,6 +20,8 @@ from testbed.virtual.scheduler import EventLoop
 def check(testbed: Testbed, asked: PulsarRequest) -> None:
     """SpecError for a system that was not made to drive Pulsar, and for what the modelled Pulsar cannot do."""
     deployed(asked.system)
+    if asked.rule.shedding:
+        raise SpecError("shedding: the modelled Pulsar has no balancer of its own", "use --testbed mininet")
     managers = cast_of(asked.topology.node_names()).managers
     for fault in asked.faults:
         if not (isinstance(fault, Crash | Restart) and fault.node in managers):

@@ -240,3 +240,20 @@ def group_settings(interval_s: int) -> dict[str, object]:
         ),
         "resourceUsageTransportPublishIntervalInSecs": interval_s,
     }
+
+
+def shedding_settings() -> dict[str, object]:
+    """Of brokers that move topics by themselves (TransferShedder), off with us.
+
+    Ours, so that a run of minutes sees it: it acts on what it sees once (3 times as it comes, a minute apart), on half
+    the difference, and on the network alone, of 2 Mbit/s: brokers on one machine share its processors.
+    """
+    return {
+        "loadBalancerSheddingEnabled": True,
+        "loadBalancerSheddingIntervalMinutes": 1,
+        "loadBalancerSheddingGracePeriodMinutes": 1,
+        "loadBalancerSheddingConditionHitCountThreshold": 0,
+        "loadBalancerBrokerLoadTargetStd": 0.125,
+        "loadBalancerCPUResourceWeight": 0,
+        "loadBalancerOverrideBrokerNicSpeedGbps": 0.002,
+    }

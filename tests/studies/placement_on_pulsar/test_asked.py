@@ -117,6 +117,8 @@ def test_clients_that_no_process_can_stand_for_are_refused(asked: tuple[str, Jso
         (faults("local", "nobody"), "nobody"),
         (CHURN, "on Pulsar producers come at 0 and stay"),
         ({"study_options": {"warm_up_moves": -1}}, "warm_up_moves"),
+        ({"study_options": {"bookies": "all"}}, "bookies"),
+        ({"testbed": "virtual", "study_options": {"shedding": True}}, "no balancer of its own; use --testbed mininet"),
     ],
 )
 def test_what_cannot_be_is_said_before_anything_starts(changes: Json, problem: str) -> None:

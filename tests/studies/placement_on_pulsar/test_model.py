@@ -138,7 +138,7 @@ def test_a_fit_comes_nearer_to_what_it_sees(monkeypatch: pytest.MonkeyPatch) -> 
     points = []
     for wan in pulsar_model.FITTED_AT:
         spec = fig7._on_pulsar("pulsar", 2, int(wan.removesuffix("ms")), 1)
-        points.append(pulsar_model.LivePoint("pulsar", 1, wan, [spec], []))
+        points.append(pulsar_model.LivePoint("static-topics", "pulsar", 1, wan, [spec], []))
     seen = {point.delay: pulsar_model.modelled(point.requests, replace(FITTED, **halved)) for point in points}
     monkeypatch.setattr(pulsar_model.LivePoint, "medians", property(lambda point: seen[point.delay]))
 
