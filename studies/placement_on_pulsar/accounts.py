@@ -140,22 +140,21 @@ def step_samples(cluster: PulsarCluster, script: PulsarScript, epoch_ns: int, un
 def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: Sequence[UnitMove]) -> PulsarAccounts:
     """Everything that clients saw, and each move as they saw it."""
     until_ns, samples = asked.duration_ns, list[Sample]()
-    seen = [hired.traffic.seen() for hired in crews]
-    for hired, told in zip(crews, seen, strict=True):
+    seen = [(hired, hired.traffic.seen()) for hired in crews]
+    for hired, told in seen:
         samples += downtime_samples(hired.traffic.log(), hired.crew, told, epoch_ns, until_ns)
     fates, latencies, total = dict[str, Fate](), [np.empty(0, np.int64)], NOTHING
     for load in asked.load.topics:
         consumers = [
             _consumed(hired.crew, told, load.name, epoch_ns, until_ns)
-            for hired, told in zip(crews, seen, strict=True)
+            for hired, told in seen
             if load.name in hired.crew.topics
         ]
         parts, foreign_count, reordered_count = [], sum(len(one.got.message) for one in consumers), 0
-        for hired, told in zip(crews, seen, strict=True):
+        for hired, told in seen:
             if load.name in hired.crew.produced:
-                sent = sent_of(
-                    due_of(asked, hired.crew, hired.number), told, hired.crew.topics.index(load.name), epoch_ns
-                )
+                due = due_of(asked, hired.crew, hired.number)
+                sent = sent_of(due, told, hired.crew.topics.index(load.name), epoch_ns)
                 receipts = [receipt(sent, one.got, hired.number, one.interest) for one in consumers]
                 rows, account = fate(sent, receipts, load.bound_ns)
                 parts.append(rows)
@@ -171,7 +170,7 @@ def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: 
     samples += [(move.asked_at_ns - epoch_ns, move.unit, "landed_count", float(move.landed)) for move in moves]
     for metric in ("offered_count", "undelivered_count", "unacknowledged_count", "surplus_count"):
         samples.append((until_ns, "clients", metric, float(getattr(total, metric))))
-    late = [lateness_ns(told.sent["intended_at_ns"], told.sent["sent_at_ns"]) for told in seen]
+    late = [lateness_ns(told.sent["intended_at_ns"], told.sent["sent_at_ns"]) for _, told in seen]
     notes = _notes(moves, samples, until_ns)
     latency_ns, late_ns = np.concatenate(latencies), np.concatenate(late)
     return PulsarAccounts(samples, latency_ns, late_ns, _excused(total, asked.rule.persistent), fates, notes)
