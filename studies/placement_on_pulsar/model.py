@@ -16,12 +16,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple, Protocol
 
+import numpy as np
+
 from core.clients import Role
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.asked import Spell
 from studies.placement_on_pulsar.asked import Change, ClientCrew, PulsarRequest
-from studies.placement_on_pulsar.modelled_messages import Fenced, TopicPast
+from studies.placement_on_pulsar.modelled_messages import ClientWays, Fenced, TopicPast
 from studies.placement_on_pulsar.nodes import Served, ServedTopic, Unload, Unloaded
 from systems.api import Delivery, Event, Report
 from systems.placement.messages import Write
@@ -94,6 +96,7 @@ class ModelledPulsar:
 
     def __init__(self, asked: PulsarRequest, names: Sequence[str], store: str, costs: PulsarCosts):
         self.asked, self.names, self.store, self.costs = asked, names, store, costs
+        self.ways = ClientWays(asked, names)
         rng = generator(asked.seed, "pulsar")
         owners = rng.integers(len(names), size=len(asked.load.topics))
         self.topics = {
@@ -152,7 +155,7 @@ class ModelledPulsar:
 
     def _handed(self, topic: _Topic, source: str, target: str, fenced_ns: int) -> None:
         self._owned(topic, target)
-        self._after(target, self.costs.open, self._let_in, topic, fenced_ns, self._now_ns)
+        self._open(topic, fenced_ns, self._now_ns)
         self._after(source, self.costs.answer, self._answered, topic, source)
 
     def _plain(self, topic: _Topic, source: str, _: str) -> None:
@@ -162,16 +165,33 @@ class ModelledPulsar:
 
     def _found(self, topic: _Topic, target: str, fenced_ns: int) -> None:
         self._owned(topic, target)
-        self._after(target, self.costs.open, self._let_in, topic, fenced_ns, fenced_ns)
+        self._open(topic, fenced_ns, fenced_ns)
 
     def _owned(self, topic: _Topic, target: str) -> None:
         topic.spells.append(Spell(topic.name, topic.broker, topic.since_ns, self._now_ns))
         topic.broker, topic.since_ns = target, self._now_ns
         self._there.inject(self.store, self._now_ns, Delivery(target, Write(OWNERS + topic.name, target)))
 
+    def _open(self, topic: _Topic, fenced_ns: int, closed_ns: int) -> None:
+        """Clients come to its new broker; what is not persistent has no ledger, and is open once they are there."""
+        if self.asked.rule.persistent:
+            self._after(topic.broker, self.costs.open, self._let_in, topic, fenced_ns, closed_ns)
+            return
+        trips_ns = {client: 2 * self._way_ns(client, topic.broker) for client, _ in topic.clients}
+        for client, role in topic.clients:
+            self._cut_off(topic, role, self._now_ns + trips_ns[client] - closed_ns)
+        self._there.call_at(self._now_ns + max(trips_ns.values(), default=0), self._flows, topic, fenced_ns)
+
+    def _way_ns(self, client: str, broker: str) -> int:
+        number = self.ways.brokers[broker]
+        return int(self.ways.ns(client.rpartition(".")[0], np.array([self._now_ns]), np.array([number]))[0])
+
+    def _cut_off(self, topic: _Topic, role: Role, span_ns: int) -> None:
+        self._there.sample(f"{role} of {topic.name}", "client_downtime_ns", float(span_ns))
+
     def _let_in(self, topic: _Topic, fenced_ns: int, closed_ns: int) -> None:
         for _, role in topic.clients:
-            self._there.sample(f"{role} of {topic.name}", "client_downtime_ns", float(self._now_ns - closed_ns))
+            self._cut_off(topic, role, self._now_ns - closed_ns)
         self._after(topic.broker, self.costs.flow, self._flows, topic, fenced_ns)
 
     def _flows(self, topic: _Topic, fenced_ns: int) -> None:

@@ -47,14 +47,37 @@ class TopicPast(NamedTuple):
         return owner
 
 
+class ClientWays:
+    """One way between hosts of clients and ``brokers``, from where these hosts are."""
+
+    def __init__(self, asked: PulsarRequest, brokers: Sequence[str]):
+        self._asked, self.brokers = asked, {name: number for number, name in enumerate(brokers)}
+        self._access_ns = duration_ns(asked.rule.access)
+        self._ways_ns = cache(self._ways_of)
+
+    def ns(self, node: str, at_ns: Int64, broker: Int64) -> Int64:
+        """At these instants, to brokers by number."""
+        since_ns, ways_ns = self._ways_ns(node)
+        way_ns: Int64 = ways_ns[np.searchsorted(since_ns, at_ns, "right") - 1, broker]
+        return way_ns
+
+    def _ways_of(self, node: str) -> tuple[Int64, Int64]:
+        """Of a clients' host: since when it is where, int64 (places,); its ways to all brokers, (places, brokers)."""
+        whereabouts = self._asked.whereabouts[node]
+        since_ns = np.array([at_ns for at_ns, _ in whereabouts])
+        topology, site_of = self._asked.topology, {place.proxy: place.name for place in self._asked.places}
+        ways_ns = [
+            [self._access_ns + topology.path(site_of[proxy], name).one_way_delay_ns for name in self.brokers]
+            for _, proxy in whereabouts
+        ]
+        return since_ns, np.array(ways_ns, np.int64)
+
+
 class ModelledMessages:
     """Of a run: ``pasts`` of its topics."""
 
-    def __init__(self, asked: PulsarRequest, brokers: Sequence[str], pasts: Mapping[str, TopicPast]):
-        self._asked, self._pasts = asked, pasts
-        self._brokers = {name: number for number, name in enumerate(brokers)}
-        self._access_ns = duration_ns(asked.rule.access)
-        self._ways_ns = cache(self._ways_of)
+    def __init__(self, asked: PulsarRequest, ways: ClientWays, pasts: Mapping[str, TopicPast]):
+        self._asked, self._ways, self._pasts = asked, ways, pasts
 
     def told(self) -> tuple[dict[str, Fate], Int64]:
         """The fates of each topic's messages, and the latencies of all deliveries."""
@@ -73,8 +96,8 @@ class ModelledMessages:
         due, past = due_of(self._asked, crew, number), self._pasts[topic]
         born_ns = due["intended_at_ns"][due["topic"] == crew.topics.index(topic)]
         open_ns = past.open_ns(born_ns)
-        broker = past.broker_at(open_ns, self._brokers)
-        there_ns = open_ns + self._way_ns(crew.node, open_ns, broker)
+        broker = past.broker_at(open_ns, self._ways.brokers)
+        there_ns = open_ns + self._ways.ns(crew.node, open_ns, broker)
         never = np.zeros_like(born_ns)
         sent = Sent(born_ns, born_ns, born_ns, there_ns, never, never)
         receipts = []
@@ -83,23 +106,6 @@ class ModelledMessages:
                 is_owed = np.zeros(len(born_ns), bool)
                 for span_ns in consumer.spans_ns(consumer.topics.index(topic), self._asked.duration_ns):
                     is_owed |= within(born_ns, span_ns)
-                came_ns = there_ns + self._way_ns(consumer.node, open_ns, broker)
+                came_ns = there_ns + self._ways.ns(consumer.node, open_ns, broker)
                 receipts.append(Receipt(np.where(is_owed, came_ns, ABSENT), is_owed, is_owed.astype(np.int64), 0))
         return sent, receipts
-
-    def _way_ns(self, node: str, at_ns: Int64, broker: Int64) -> Int64:
-        """One way between clients and brokers, at these instants."""
-        since_ns, ways_ns = self._ways_ns(node)
-        way_ns: Int64 = ways_ns[np.searchsorted(since_ns, at_ns, "right") - 1, broker]
-        return way_ns
-
-    def _ways_of(self, node: str) -> tuple[Int64, Int64]:
-        """Of a clients' host: since when it is where, int64 (places,); its ways to all brokers, (places, brokers)."""
-        whereabouts = self._asked.whereabouts[node]
-        since_ns = np.array([at_ns for at_ns, _ in whereabouts])
-        topology, site_of = self._asked.topology, {place.proxy: place.name for place in self._asked.places}
-        ways_ns = [
-            [self._access_ns + topology.path(site_of[proxy], name).one_way_delay_ns for name in self._brokers]
-            for _, proxy in whereabouts
-        ]
-        return since_ns, np.array(ways_ns, np.int64)

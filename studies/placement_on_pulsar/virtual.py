@@ -42,7 +42,7 @@ def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
     loop.report_every(REPORT_NS)
     journal = loop.run(asked.duration_ns)
     pasts = plane.pasts(asked.duration_ns)
-    fates, latency_ns = ModelledMessages(asked, cast.brokers, pasts).told()
+    fates, latency_ns = ModelledMessages(asked, plane.ways, pasts).told()
     spells = sorted((spell for past in pasts.values() for spell in past.spells), key=_by_time)
     return PulsarJournal(journal.samples, spells, latency_ns, NOTHING, journal.faults, fates)
 

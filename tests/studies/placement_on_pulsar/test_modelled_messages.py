@@ -10,7 +10,7 @@ from harness.run import asked_of, resolve
 from studies.placement.asked import Spell
 from studies.placement_on_pulsar import virtual
 from studies.placement_on_pulsar.asked import Config, PulsarRequest
-from studies.placement_on_pulsar.modelled_messages import Fenced, ModelledMessages, TopicPast
+from studies.placement_on_pulsar.modelled_messages import ClientWays, Fenced, ModelledMessages, TopicPast
 from systems.loader import load_system
 from testbed.topologies.topology import load_topology
 from tests.studies.placement_on_pulsar.test_asked import points
@@ -43,7 +43,8 @@ def request() -> PulsarRequest:
 
 def test_a_message_takes_its_ways_and_waits_for_its_fence() -> None:
     spells = [Spell("t", "broker1", 0, FENCED.end_ns), Spell("t", "broker2", FENCED.end_ns, UNTIL_NS)]
-    fates, latency_ns = ModelledMessages(request(), BROKERS, {"t": TopicPast(spells, [FENCED])}).told()
+    asked = request()
+    fates, latency_ns = ModelledMessages(asked, ClientWays(asked, BROKERS), {"t": TopicPast(spells, [FENCED])}).told()
     fate, way_ns = fates["t"], (8 + 15 + 8) * MILLISECOND_NS  # over either broker: one of the two clients is beside it
     assert (fate.born_ns < 2 * SECOND_NS).all() and len(fate.born_ns) == 20, "who has left is owed nothing"
     caught = (fate.born_ns >= FENCED.start_ns) & (fate.born_ns < FENCED.end_ns)
@@ -54,11 +55,10 @@ def test_a_message_takes_its_ways_and_waits_for_its_fence() -> None:
 
 
 def test_who_moves_has_other_ways_from_then_on() -> None:
-    asked = request()
-    messages = ModelledMessages(asked, BROKERS, {})
+    ways = ClientWays(request(), BROKERS)
     at_ns = np.array([0, 3 * SECOND_NS - 1, 3 * SECOND_NS, UNTIL_NS])
-    assert (messages._way_ns("one", at_ns, np.zeros(4, int)) / MILLISECOND_NS).tolist() == [8, 8, 23, 23]
-    assert (messages._way_ns("other", at_ns, np.ones(4, int)) / MILLISECOND_NS).tolist() == [8, 8, 8, 8]
+    assert (ways.ns("one", at_ns, np.zeros(4, int)) / MILLISECOND_NS).tolist() == [8, 8, 23, 23]
+    assert (ways.ns("other", at_ns, np.ones(4, int)) / MILLISECOND_NS).tolist() == [8, 8, 8, 8]
 
 
 @pytest.mark.parametrize("figure", ["epulsar-fig8", "epulsar-fig9"])
@@ -73,3 +73,15 @@ def test_topics_follow_clients_that_move_or_come_and_go(figure: str) -> None:
         assert len(journal.latency_ns) == owed > 0 and journal.latency_ns.min() > 0
         late[spec.system] = sum(int(fate.late_count.sum()) for fate in journal.fates.values()) / owed
     assert late["epulsar"] < late["pulsar"]
+
+
+def test_what_is_not_persistent_is_open_when_its_clients_are_there() -> None:
+    [_, spec] = points("epulsar-fig8", "tiny", "pulsar")
+    medians = {}
+    for persistent in (True, False):
+        options = {**spec.study_options, "persistent": persistent}
+        asked = asked_of(resolve(msgspec.structs.replace(spec, seed=3, study_options=options)))[1]
+        spans = [value for _, _, metric, value in virtual.run(asked).samples if metric == "client_downtime_ns"]
+        medians[persistent] = float(np.median(spans)) / MILLISECOND_NS
+    assert medians[False] == pytest.approx(16.0), "a round trip of a drone to the broker of its own zone"
+    assert medians[True] > 400.0, "a ledger is closed and another opened, over the way to the store"
