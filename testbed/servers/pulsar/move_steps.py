@@ -16,7 +16,7 @@ _LINE = re.compile(
 )
 
 
-class Step(NamedTuple):
+class StepTook(NamedTuple):
     """``at_ns``: its end, an instant of CLOCK_REALTIME, of milliseconds."""
 
     at_ns: int
@@ -25,9 +25,9 @@ class Step(NamedTuple):
     span_ns: int
 
 
-def steps_of(log: str) -> Iterator[Step]:
+def steps_of(log: str) -> Iterator[StepTook]:
     """Of a broker's log (``settings.LOGGING``), in its order."""
     for found in _LINE.finditer(log):
         tenant, namespace, *_ = found["unit"].split("/")
         at_ns, span_ns = (int(found[name]) * MILLISECOND_NS for name in ("at", "ms"))
-        yield Step(at_ns, found["step"].lower(), f"{tenant}/{namespace}", span_ns)
+        yield StepTook(at_ns, found["step"].lower(), f"{tenant}/{namespace}", span_ns)
