@@ -146,7 +146,7 @@ def points(figure: str, scale: str, broker: str) -> list[RunSpec]:
 
 
 @needs("pulsar", "serf")
-@pytest.mark.parametrize(("figure", "scale"), product(FIGURES, SCALES))
+@pytest.mark.parametrize(("figure", "scale"), [*product(FIGURES, SCALES)])
 def test_the_points_of_figures_fit_together(figure: str, scale: str) -> None:
     specs = points(figure, scale, "pulsar")
     check_all([msgspec.structs.replace(one, testbed="mininet") for one in specs])
