@@ -3,7 +3,8 @@
 A message counts until the last of its subscribers has it.  A topic's latency is the worst of each second.  Where a
 swarm enters another zone it rises above the bound, until ePulsar has moved its topics to the new zone's broker.
 
-``--broker pulsar``: the same on a real Apache Pulsar, of a broker a zone (study ``placement-on-pulsar``).
+``--broker pulsar``: the same on a real Apache Pulsar, of a broker a zone (study ``placement-on-pulsar``); in virtual
+time on a model of it.
 """
 
 from analysis.tables import collect
@@ -219,8 +220,8 @@ NOTES = (
     "(ours). A handover breaks no connection. The first 20 s (grey), in which topics find their first broker, are "
     "not judged; most of a run is at least half of it (ours). Reaction time is that of the paper's three periods of "
     "5 s; at scale small those of the public code (1, 1.5 and 2.5 s), in a city of 8 km, and so with --broker pulsar: "
-    "four swarms of three, 20 messages a second a drone, topics that are not persistent, on a real Apache Pulsar. "
-    "Error bars: 95 % intervals over repetitions."
+    "four swarms of three, 20 messages a second a drone, topics that are not persistent, on Apache Pulsar or its "
+    "model. Error bars: 95 % intervals over repetitions."
 )
 TITLE = "Drone swarms: end-to-end latency over time"
 EXPERIMENT = Experiment("epulsar-fig8", TITLE, "ePulsar, Fig. 8", points, OPTIONS)

@@ -161,8 +161,8 @@ NOTES = (
     "broker 5 ms one way. A ping is read as the delay of a link, each way: of half a ping any broker of these cities "
     "meets the bound of 100 ms, and nothing would move, whoever places the topics. At quick scale one minute, at paper "
     "scale ten; with --broker pulsar three: 32 avatars in 16 groups, 10 messages a second each, topics that are not "
-    "persistent, on a real Apache Pulsar, a broker a city. (c): after the first 10 s; error bars are 95 % intervals "
-    "over repetitions."
+    "persistent, on Apache Pulsar or its model, a broker a city. (c): after the first 10 s; error bars are 95 % "
+    "intervals over repetitions."
 )
 TITLE = "Online game: latency in one player's area of interest"
 OPTIONS = (OPTION, CITY_DELAYS, SUMS, BROKER)

@@ -3,7 +3,7 @@
 The load manager is the family's own, unchanged, and so are the strategies.  A broker's node still reports to the store,
 and hears the load manager's ``Release``; Pulsar fences, hands over and closes (steps 2, 3, 4 and 6 of ePulsar's Fig. 2)
 when its REST is told to unload, and the answer to that is ``Released``.  Clients are Pulsar's own, in processes of
-theirs; a node a process says where they are.
+theirs; a node beside each of these says where they are.
 """
 
 from collections.abc import Mapping, Sequence
@@ -118,7 +118,10 @@ def _host_of(client: str) -> str:
 
 
 class WhereaboutsNode:
-    """Clients that are at one place: asks its site's proxy now and then where that is, and tells every broker (4)."""
+    """Clients that are at one place: asks its site's proxy now and then where that is; tells every broker (ePulsar, 4).
+
+    When it moves it waits until it asks anyway, as a ``ClientNode`` does.
+    """
 
     def __init__(self, node_id: str, brokers: Sequence[str], options: Options, seed: int):
         self.node_id, self.brokers, self.locate_ns = node_id, brokers, options.span("locate")
