@@ -2,19 +2,23 @@
 
 Ours.  Four sites with a broker each; topics come and go, so that somebody always needs the control plane; the clients
 of a topic are at one site, whose broker alone is within the bound.  One of two candidates leads.
+
+``--broker pulsar``: what the centre costs on a real Apache Pulsar (study ``placement-on-pulsar``).  Its topics stay,
+so that clients move instead: Fig. 8's swarms, in a city of half the width.  In virtual time, on a model of it, only
+managers fail.
 """
 
 from analysis.tables import collect
-from core.records import Options
+from core.records import Json
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, lasts_s, scenario_of
+from paper_figs.beyond.faults import NO_FAULT, Faults, crash, cut, edges, lasts_s, scenario_of
 from paper_figs.drawing import INK, TEXT, curve, panels
-from paper_figs.epulsar.runs import placed
-from paper_figs.figure import Figure, FigureTables
+from paper_figs.epulsar.runs import BROKER, PUBLIC_CODE, SWARMS_ON_PULSAR, is_on_pulsar, on_pulsar, placed
+from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
-from paper_figs.series import frame_of
+from paper_figs.series import frame_of, whole
 from paper_figs.style import Style, style_of
 
 SYSTEMS = ("pulsar", "epulsar")
@@ -40,6 +44,18 @@ FAULTS = {
     "broker, for good": crash("broker1", FROM_S),
     "site": cut(SITE_1, FROM_S, UNTIL_S),
 }
+CITY_KM = 4.0  # on Pulsar: half as wide as Fig. 8's is there, so that borders are crossed twice as often
+CUT_OFF_S = 3  # the store, on Pulsar: less than a session of its brokers'
+FAULTS_ON_PULSAR = {
+    NO_FAULT: [],
+    "manager": crash("manager1", FROM_S),
+    "both managers": [*crash("manager1", FROM_S), *crash("manager2", FROM_S)],
+    "managers cut off": cut(["manager1", "manager2"], FROM_S, UNTIL_S),
+    "store cut off": cut(["store"], FROM_S, FROM_S + CUT_OFF_S),
+    "broker, for good": crash("broker1", FROM_S),
+}
+MODELLED = (NO_FAULT, "manager", "both managers")  # what fails on the model of Pulsar
+SCENARIOS = {**FAULTS, **FAULTS_ON_PULSAR}
 TITLES = {
     "manager": "the load manager\ncrashes for good",
     "store": "the store crashes,\nre-joins empty",
@@ -47,11 +63,17 @@ TITLES = {
     "broker": "broker 1 crashes,\nre-joins empty",
     "broker, for good": "broker 1 crashes\nfor good",
     "site": "site 1 is cut off",
+    "both managers": "both load managers\ncrash for good",
+    "managers cut off": "load managers\nare cut off",
+    "store cut off": "the store is cut off",
 }
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
-    """Systems x scenarios."""
+    """Systems x scenarios; on Pulsar of ePulsar alone, as the baseline moves what overloads a broker."""
+    if is_on_pulsar(options):
+        chosen = FAULTS_ON_PULSAR if scale.physics == "small" else MODELLED
+        return [_on_pulsar(FAULTS_ON_PULSAR[key]) for key in chosen]
     quick = tuple(key for key in FAULTS if key != "broker, for good")
     chosen = scale.pick(tiny=(NO_FAULT, "store", "site"), quick=quick, paper=tuple(FAULTS))
     load = {"topics": TOPICS, "consumers": 1, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0}
@@ -59,6 +81,14 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     offered, city = ("topic-churn", load), ("city-mec", {"sites": SITES, "managers": 2})
     times = {"duration": f"{END_S}s", "window": f"{STEP_S}s"}
     return [placed(system, offered, city, {**times, "faults": FAULTS[key]}) for system in SYSTEMS for key in chosen]
+
+
+def _on_pulsar(faults: Faults) -> RunSpec:
+    """Fig. 8's swarms on Pulsar, with the public code's periods; a border is crossed twice as often."""
+    load: Json = {**SWARMS_ON_PULSAR, "city_km": CITY_KM}
+    city = ("city-mec", {"sites": SITES, "managers": 2})
+    times = {"duration": f"{END_S}s", "window": f"{STEP_S}s", "warm_up_rounds": 60, "faults": faults}
+    return on_pulsar(placed("epulsar", ("uav-swarms", load), city, times, **PUBLIC_CODE), persistent=False)
 
 
 def tables(data: Data) -> FigureTables:
@@ -69,13 +99,23 @@ def tables(data: Data) -> FigureTables:
     late = data.samples.where(f"metric = 'elected_count' and at_ns > {FROM_S * SECOND_NS}")
     after_s = (f.min("at_ns") / SECOND_NS - FROM_S).alias("after_s")
     elections = _scenarios(data, late.groupBy("run_id").agg(after_s), ["run_id"])
-    return {"curves": curves, "recovery": recovery(curves, elections)}
+    return {"curves": curves, "recovery": recovery(curves, elections, _moves(data))}
+
+
+def _moves(data: Data) -> Frame:
+    """A row a run on Pulsar: system, scenario, move_count: topics that landed, from ``FROM_S`` to ``UNTIL_S``."""
+    from pyspark.sql import functions as f
+
+    meanwhile = f.col("at_ns").between(FROM_S * SECOND_NS, UNTIL_S * SECOND_NS)
+    landed = data.samples.where((f.col("metric") == "landed_count") & (f.col("value") > 0))
+    count = f.count(f.when(meanwhile, 1)).alias("move_count")
+    return _scenarios(data, landed.groupBy("run_id").agg(count), ["run_id"])
 
 
 def _scenarios(data: Data, frame: SparkFrame, order: list[str]) -> Frame:
     runs = data.runs.selectExpr("run_id", "system", "repetition", "factors['study.faults'] as faults")
     named = collect(frame.join(runs, "run_id"), order)
-    named["scenario"] = [scenario_of(text, FAULTS) for text in named.faults]
+    named["scenario"] = [scenario_of(text, SCENARIOS) for text in named.faults]
     return named.drop(columns=["faults", "run_id"])
 
 
@@ -102,16 +142,17 @@ def _curves(data: Data) -> Frame:
     return curves.drop(columns="pairs").join(due, on=["system", "t_s"])
 
 
-def recovery(curves: Frame, elections: Frame) -> Frame:
+def recovery(curves: Frame, elections: Frame, moves: Frame) -> Frame:
     """A row a system and scenario with a fault: how bad it is, and seconds since the fault began.
 
-    ``elections``: a row a run in which somebody is elected after the fault began: system, scenario, after_s.
+    ``elections``: a row a run in which somebody is elected after the fault began: system, scenario, after_s; ``moves``:
+    of ``_moves``.
     lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
     somebody is elected, on average (null: nobody is, as the leader stays); held_s: until no message is held up any
     more, beside those of the run without a fault; back_s: until the share in bound stays within ``RECOVERED``.
-    Null: not by the end.
+    Null: not by the end.  moves, usual_moves: of a run, on average, with the fault and without; null: not counted.
     """
-    columns = ["system", "scenario", "lost", "unled_s", "held_s", "back_s"]
+    columns = ["system", "scenario", "lost", "unled_s", "held_s", "back_s", "moves", "usual_moves"]
     rows = []
     for (system, scenario), part in curves[curves.scenario != NO_FAULT].groupby(["system", "scenario"]):
         usual = curves[(curves.system == system) & (curves.scenario == NO_FAULT)].set_index("t_s")
@@ -120,10 +161,15 @@ def recovery(curves: Frame, elections: Frame) -> Frame:
         here = part.set_index("t_s")
         less = ((usual.in_bound - here.in_bound) / usual.due)[lambda at: at.index >= FROM_S]
         held = (here.held > usual.held)[lambda at: at.index >= FROM_S]
-        unled_s = elections[(elections.system == system) & (elections.scenario == scenario)].after_s.mean()
+        unled_s = _of(elections, system, scenario).after_s.mean()
+        counts = [_of(moves, system, key).move_count.mean() for key in (scenario, NO_FAULT)]
         lasting = [lasts_s(bad, STEP_S, FROM_S) for bad in (held, less > RECOVERED)]
-        rows.append([system, scenario, less.max(), unled_s, *lasting])
+        rows.append([system, scenario, less.max(), unled_s, *lasting, *counts])
     return frame_of(rows, columns).astype(dict.fromkeys(columns[2:], float))
+
+
+def _of(frame: Frame, system: str, scenario: str) -> Frame:
+    return frame[(frame.system == system) & (frame.scenario == scenario)]
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -131,18 +177,28 @@ def draw(tables: FigureTables) -> Drawing:
     curves, back = tables["curves"], tables["recovery"]
     scenarios = [key for key in TITLES if key in set(curves.scenario)]
     columns = max(1, len(scenarios))
-    drawing, axes = panels(len(SYSTEMS), columns, inches=(2.35 * columns + 0.7, 5.2), share_x=True, share_y=True)
-    for row, system in enumerate(SYSTEMS):
+    systems = [system for system in SYSTEMS if system in set(curves.system)] or SYSTEMS
+    inches = (max(2.35 * columns + 0.7, 7.0), 0.8 + 2.2 * len(systems))
+    drawing, axes = panels(len(systems), columns, inches=inches, share_x=True, share_y=True)
+    for row, system in enumerate(systems):
         mine, look = curves[curves.system == system], style_of(system)
         usual = mine[mine.scenario == NO_FAULT]
         for number, scenario in enumerate(scenarios):
             panel = axes[row * columns + number]
-            _draw_panel(panel, mine[mine.scenario == scenario], usual, look, len(FAULTS[scenario]) > 1)
-            words = _words(back[(back.system == system) & (back.scenario == scenario)])
+            _draw_panel(panel, mine[mine.scenario == scenario], usual, look, _ends_s(scenario))
+            words = _words(_of(back, system, scenario))
             panel.set_title(words, loc="left", fontsize=TEXT, pad=9, color="#333333", linespacing=1.15)
             if not row:
                 head = f"({'abcdef'[number]}) {TITLES[scenario]}"
-                panel.annotate(head, (0, 1), (0, 40), "axes fraction", "offset points", fontsize=8, va="bottom")
+                panel.annotate(
+                    head,
+                    (0, 1),
+                    (0, 16 + 8 * (1 + words.count("\n"))),
+                    "axes fraction",
+                    "offset points",
+                    fontsize=8,
+                    va="bottom",
+                )
         axes[row * columns].set_ylabel(f"{look.label}\nmessages (%)", color=look.colour)
     for panel in axes[-columns:]:
         panel.set_xlabel("born at (s)")
@@ -153,15 +209,21 @@ def draw(tables: FigureTables) -> Drawing:
     return drawing
 
 
-def _draw_panel(axes: Axes, part: Frame, usual: Frame, look: Style, passes: bool) -> None:
+def _ends_s(scenario: str) -> int:
+    """When what fails is mended, or the run is over."""
+    mended = [fault for fault in SCENARIOS[scenario] if fault["kind"] in ("restart", "heal")]
+    return int(mended[-1]["at"].removesuffix("s")) if mended else END_S
+
+
+def _draw_panel(axes: Axes, part: Frame, usual: Frame, look: Style, until_s: int) -> None:
     """Areas from below: in the bound, late; white up to 100 %: never delivered; above the panel, the fault."""
-    axes.axvspan(FROM_S, UNTIL_S if passes else END_S, 1.02, 1.07, color=FAULT.colour, linewidth=0, clip_on=False)
+    axes.axvspan(FROM_S, until_s, 1.02, 1.07, color=FAULT.colour, linewidth=0, clip_on=False)
     axes.grid(visible=False)
     if part.empty or usual.empty:
         return
     steps = edges(part.t_s, STEP_S)
     in_bound, due = 100 * part.in_bound / part.due, (100 * (part.in_bound + part.late) / part.due).clip(upper=100)
-    area: Options = {"fill": True, "color": look.colour, "linewidth": 0}
+    area: Json = {"fill": True, "color": look.colour, "linewidth": 0}
     axes.stairs(due, steps, baseline=in_bound.to_numpy(), alpha=0.35, **area)
     axes.stairs(in_bound, steps, alpha=0.9, **area)
     share = [*(100 * usual.in_bound / usual.due)]
@@ -175,7 +237,8 @@ def _words(row: Frame) -> str:
     led = "no new leader" if back.unled_s != back.unled_s else f"no leader for {back.unled_s:.1f} s"
     spans = (back.held_s, back.back_s)
     held, fewer = ("to the end" if span != span else f"{span:.0f} s" if span else "none" for span in spans)
-    return f"{led}\nheld up: {held}\nfewer in bound: {fewer}"
+    words = f"{led}\nheld up: {held}\nfewer in bound: {fewer}"
+    return words if back.moves != back.moves else f"{words}\nmoves: {whole(back.moves)} of {whole(back.usual_moves)}"
 
 
 NOTES = (
@@ -187,8 +250,10 @@ NOTES = (
     "of life). Held up: until the last message that took longer than a second beside the same run without a fault; "
     "clients take a broker for dead after 12 s, and ask another manager after 2 s, each of them anew: after the "
     "crash of a manager those that have not asked before lose that time. Fewer in bound: until it is less than 5 % "
-    "of all messages. Sums over the repetitions."
+    "of all messages. Sums over the repetitions. With --broker pulsar: swarms that fly over four zones, on "
+    "Apache Pulsar or its model; moves: of topics that landed from 30 to 60 s, of those without a fault; a broker of "
+    "Pulsar's goes with its node."
 )
 TITLE = "Placement when managers, store, brokers or paths fail"
-EXPERIMENT = Experiment("placement-failure", TITLE, "ours; ePulsar does not say", points, repetitions=FEWER)
+EXPERIMENT = Experiment("placement-failure", TITLE, "ours; ePulsar does not say", points, (BROKER,), repetitions=FEWER)
 FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

@@ -14,7 +14,7 @@ from harness.experiment import Experiment, Option, RunSpec, Scale
 from paper_figs.drawing import categories, curve, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar import published as paper
 from paper_figs.epulsar.readings import PLACE, SUMS, placed_at, summed
-from paper_figs.epulsar.runs import BROKER, is_on_pulsar, on_pulsar, placed
+from paper_figs.epulsar.runs import BROKER, PUBLIC_CODE, SWARMS_ON_PULSAR, is_on_pulsar, on_pulsar, placed
 from paper_figs.epulsar.windows import clients, ends_after, excursions, in_bound, owned, starts_at, windows
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, legend_above, rule_key
@@ -27,10 +27,6 @@ SETTLED_S = 20  # first placements, by clients that have not said where they are
 SHOWN = "follow-leader"  # the topic of each swarm that is drawn
 SYSTEMS = ("pulsar", "epulsar")
 SMALL_CITY_KM = 8.0  # of scale small: swarms that cross a border now and then within its three minutes
-# Periods of the public code, with which scale small reacts.
-PUBLIC_CODE = {"report": f"{paper.CODE_REPORT_MS}ms", "place": f"{paper.CODE_PLACE_MS}ms"}
-PUBLIC_CODE["locate"] = f"{paper.CODE_LOCATE_S}s"
-FEW_ON_PULSAR: Json = {"swarms": 4, "members": 3, "rate_rps": 20.0}  # what two cores carry beside four brokers
 CHANGES = {
     "handover": Style("enters a zone", "#000000", "|", "-"),
     "owned": Style("topic at new broker", "#CC79A7", "o", "-"),
@@ -58,8 +54,8 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 def _points_on_pulsar(scale: Scale, options: Options) -> list[RunSpec]:
     """Four zones, a swarm of three for each, at a tenth of the paper's rate; topics as the public clients have them."""
     minutes = scale.pick(tiny=1, small=3, quick=3, paper=paper.SWARM_RUN_MIN)
-    zones, towers = {"zones": paper.SWARM_ZONES}, options["towers"]
-    load: Json = {**zones, **FEW_ON_PULSAR, "city_km": SMALL_CITY_KM, "towers": towers}
+    towers = options["towers"]
+    load: Json = {**SWARMS_ON_PULSAR, "city_km": SMALL_CITY_KM, "towers": towers}
     where_ = ("city-mec", {"sites": paper.SWARM_ZONES})
     study = {"duration": f"{60 * minutes}s", "access": options["access-delay"], "warm_up_rounds": 60}
     how = {"pulsar": {"bundles": 0}, "epulsar": {**summed(options), **placed_at(options)}}

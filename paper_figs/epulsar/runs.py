@@ -5,9 +5,15 @@ from msgspec.structs import replace
 from core.errors import SpecError
 from core.records import Json, Options
 from harness.experiment import GroundOption, RunSpec
+from paper_figs.epulsar import published as paper
 
 OURS, PULSAR = "ours", "pulsar"
 BROKER = GroundOption("broker", "whose brokers: ours, or Apache Pulsar's (pulsar; in virtual time a model of it)", OURS)
+# Periods of the public code, with which scale small reacts, and what is on Pulsar.
+PUBLIC_CODE: Json = {"report": f"{paper.CODE_REPORT_MS}ms", "place": f"{paper.CODE_PLACE_MS}ms"}
+PUBLIC_CODE["locate"] = f"{paper.CODE_LOCATE_S}s"
+# Four zones, a swarm of three for each, at a tenth of the paper's rate: what two cores carry beside four brokers.
+SWARMS_ON_PULSAR: Json = {"zones": paper.SWARM_ZONES, "swarms": 4, "members": 3, "rate_rps": 20.0}
 
 
 def is_on_pulsar(options: Options) -> bool:

@@ -1,4 +1,4 @@
-"""Traffic that shifts, on real brokers: the controller's nodes beside them, publishers that move and keep their order.
+"""Traffic that shifts, on real brokers: nodes divide the bucket, publishers move and keep their order.
 
 As in virtual time (``testbed.virtual.moving``) a publisher keeps each message until the subscriber has confirmed it: a
 broker's own OK says less, that it has the message in its memory.  A broker that is killed by a fault dies with its
@@ -10,8 +10,6 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
-import msgspec
-
 from core.errors import SpecError
 from core.records import Block, Envelope, Int64, Sample
 from core.units import SECOND_NS, duration_ns
@@ -21,6 +19,7 @@ from studies.distribution.windows import SubBuckets
 from studies.moving.asked import Config, Moving, MovingShown
 from studies.moving.joined import MoveRecords, MovesJoined, joined
 from studies.moving.shown import windows_of
+from studies.sharing.beside import limiters_beside, nodes_beside
 from systems.distribution.migrator import SYSTEM as MIGRATOR
 from testbed.api import Testbed
 from testbed.brokers.moving.plane import MoveScript
@@ -28,7 +27,6 @@ from testbed.brokers.moving.traffic import KeepingPublishers, ReceiptedSubscribe
 from testbed.faults import Crash, Fault, Restart, check_faults, read_faults
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
-from testbed.nodes.planes import ControlAt, Surroundings
 from testbed.play import Play
 
 LEAD_NS = SECOND_NS // 2  # to start the nodes: they know each other by then
@@ -50,20 +48,16 @@ class MovingDeployment(LiveDeployment):
         self.told: MovesJoined
         self._room = 0  # rows that each broker is asked to keep
 
-    def nodes(self, parts: dict[str, Envelope]) -> NodeFleet:
-        """The controller and a node beside each broker, which know their brokers and each other."""
-        asked, names, brokers = self.asked, self.names, self.brokers_up
-        config = asked.migrator_config(parts, self.topic, dict(zip(names, self.mcaps_rps, strict=True)))
-        assert MIGRATOR.nodes is not None
+    def nodes(self, whole: Envelope, parts: dict[str, Envelope]) -> NodeFleet:
+        """Of whoever divides the topic's bucket, ``whole``, and may move publishers: one beside each broker."""
+        asked, names, interval_ns = self.asked, self.names, duration_ns(self.asked.rule.interval)
         self.parts = parts
-        self.fleet = NodeFleet(self.site, MIGRATOR, config, asked.seed, list(MIGRATOR.nodes(names, config, asked.seed)))
-        at = {broker.name: ControlAt(broker.control_port, brokers.token) for broker in brokers}
-        self.fleet.surroundings = Surroundings(brokers=at, topic=self.topic)
-        self.fleet.script = self.fleet.folder / "script.json"
-        ingress = {broker.name: broker.ingress for broker in brokers}
-        self.fleet.script.write_bytes(
-            msgspec.json.encode(MoveScript(ingress=ingress, report_ns=duration_ns(asked.rule.interval)))
-        )
+        if asked.way.sharing.beside is not None:
+            self.fleet = limiters_beside(self, asked.seed, asked.way, names, whole, interval_ns)
+        else:
+            config = asked.migrator_config(parts, self.topic, dict(zip(names, self.mcaps_rps, strict=True)))
+            script = MoveScript(interval_ns, ingress={broker.name: broker.ingress for broker in self.brokers_up})
+            self.fleet = nodes_beside(self, asked.seed, MIGRATOR, names, config, script)
         return self.fleet
 
     def _record(self, assigned: Int64) -> None:
@@ -126,7 +120,7 @@ def run(site: Site, asked: Moving) -> MovingShown:
     """One window as long as the run, with the nodes at work, and until all has come."""
     with closing(MovingDeployment(site, asked)) as deployment:
         _, envelope, parts = asked.begin(deployment)
-        fleet = deployment.nodes(parts)
+        fleet = deployment.nodes(envelope, parts)
         try:
             fleet.start([fault for fault in deployment.faults if isinstance(fault, Restart)])
             fleet.connect()
@@ -161,9 +155,6 @@ def check(testbed: Testbed, asked: Moving) -> None:
     check_brokers(asked)
     if not testbed.has_our_files:
         raise SpecError(f"who moves publishers is not brought to the machines of {testbed.name}", "use mininet")
-    name = asked.way.system.key
-    if asked.way.sharing.part is not None:
-        raise SpecError(f"{name} on real brokers whose publishers move", "use tb-adaptor, or --testbed virtual")
     if asked.rule.rtt != Config.rtt:
         raise SpecError(f"rtt = {asked.rule.rtt} on testbed {testbed.name}", "its links are the topology's")
     if asked.rule.initial_loads_rps:

@@ -1,14 +1,11 @@
 """A shared bucket on real brokers: who shares sets their sub-buckets, by commands or by grants.
 
 Searches measure split buckets; in the round that is judged the nodes of whoever shares stand beside the brokers, as in
-study ``control``: reports up, ``SetBucket`` down.  A limiter's node hears of its broker's messages ``HEARD`` times an
-interval, all that have come together (``systems.limiting.granted``).
+study ``control``.
 """
 
 from contextlib import closing
-from dataclasses import asdict
 
-import msgspec
 import numpy as np
 
 from core.errors import SpecError
@@ -19,8 +16,8 @@ from studies.distribution.live import check as check_topic
 from studies.distribution.search import searched
 from studies.distribution.windows import SubBuckets
 from studies.sharing.asked import Config, SharedSearch, SharingSearch
+from studies.sharing.beside import limiters_beside, nodes_beside
 from studies.sharing.rules import ADAPTOR, IDEAL, SPLIT
-from systems.limiting.granted import Config as GrantedConfig
 from systems.limiting.granted import part_of
 from systems.parts.portion import MILLION
 from testbed.api import Testbed
@@ -28,9 +25,7 @@ from testbed.brokers.counts import Counts
 from testbed.brokers.plane import ReportScript
 from testbed.hosts.site import Site, explained
 from testbed.nodes.fleet import NodeFleet
-from testbed.nodes.planes import ControlAt, Surroundings
 
-HEARD = 10  # ours
 LEAD_NS = SECOND_NS // 2  # to start the nodes: they know each other by then
 
 
@@ -79,25 +74,14 @@ class SharingDeployment(LiveDeployment):
 
     def _nodes(self) -> NodeFleet:
         """Those of whoever shares: beside all brokers, or beside those that carry any."""
-        rule, topic = self.asked.rule, self.topic
-        way, report_ns = rule.shared, duration_ns(rule.interval)
+        rule, seed = self.asked.rule, self.asked.seed
+        way, interval_ns = rule.shared, duration_ns(rule.interval)
         assert way is not None
         parts = {name: part for name, part in zip(self.names, self._parts, strict=True) if part is not None}
-        config: object
-        if way.sharing.beside is None:
-            system, names, config = way.system, self.names, way.configured(splits={topic: parts})
-        else:
-            own = msgspec.to_builtins(way.config(self._whole))
-            system, names, report_ns = way.sharing.beside, list(parts), report_ns // HEARD
-            config = GrantedConfig(own, topic, **asdict(self._whole))
-        assert system.nodes is not None
-        everyone = list(system.nodes(names, config, self.asked.seed))
-        fleet = NodeFleet(self.site, system, config, self.asked.seed, everyone)
-        at = {broker.name: ControlAt(broker.control_port, self.brokers_up.token) for broker in self.brokers_up}
-        fleet.surroundings = Surroundings(brokers=at, topic=self.topic)
-        fleet.script = fleet.folder / "script.json"
-        fleet.script.write_bytes(msgspec.json.encode(ReportScript(report_ns)))
-        return fleet
+        if way.sharing.beside is not None:
+            return limiters_beside(self, seed, way, list(parts), self._whole, interval_ns)
+        config = way.configured(splits={self.topic: parts})
+        return nodes_beside(self, seed, way.system, self.names, config, ReportScript(interval_ns))
 
 
 def run(site: Site, asked: SharingSearch) -> SharedSearch:

@@ -140,14 +140,29 @@ def failing_elections() -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["system", "scenario", "repetition", "after_s"])
 
 
+def counted_moves() -> pd.DataFrame:
+    """As on Pulsar, of one system: eight moves a run, three with the load manager gone."""
+    rows = [["epulsar", "manager", 2], ["epulsar", "manager", 4], ["epulsar", failure.NO_FAULT, 8]]
+    return pd.DataFrame(rows, columns=["system", "scenario", "move_count"])
+
+
 def test_recovery_counts_from_the_fault() -> None:
-    found = failure.recovery(failing_curves(), failing_elections())
+    found = failure.recovery(failing_curves(), failing_elections(), counted_moves())
     assert (found.held_s == 8).all()
     assert (found.back_s == 20).all()
     assert (found.lost == 1).all()
     led = found.set_index(["system", "scenario"]).unled_s
     assert led.loc["epulsar", "manager"] == 6
     assert led.isna().sum() == len(led) - 1
+    moves = found.set_index(["system", "scenario"])[["moves", "usual_moves"]]
+    assert moves.loc["epulsar", "manager"].tolist() == [3, 8]
+    assert moves.moves.isna().sum() == len(moves) - 1
+    assert moves.usual_moves.notna().sum() == len(moves) / 2
+
+
+def test_a_fault_lasts_until_it_is_mended() -> None:
+    scenarios = ("manager", "store", "cloud", "both managers", "managers cut off", "store cut off")
+    assert [failure._ends_s(name) for name in scenarios] == [100, 60, 60, 100, 60, 33]
 
 
 def sequence() -> pd.DataFrame:
@@ -209,7 +224,7 @@ TABLES: dict[str, Callable[[], Frames]] = {
     "epulsar-transient": lambda: {name.partition("/")[2]: frame for name, frame in transient_tables().items()},
     "placement-failure": lambda: {
         "curves": failing_curves(),
-        "recovery": failure.recovery(failing_curves(), failing_elections()),
+        "recovery": failure.recovery(failing_curves(), failing_elections(), counted_moves()),
     },
     "placement-load": loaded,
 }

@@ -75,6 +75,18 @@ def test_publishers_that_move_under_load_lose_nothing_and_keep_their_order() -> 
     assert sum(window["closed_time"].sum() for window in found.windows) == len(in_time)
 
 
+@pytest.mark.parametrize("limiter", ["leases", "throttler"])
+def test_parts_of_a_bucket_follow_the_traffic_of_publishers_that_stay(limiter: str) -> None:
+    """Its grants are the brokers' sub-buckets: in the end the first one, to which the traffic has gone, has more."""
+    found = shown(spec_of(limiter, migrates=False))
+    check(found)
+    assert not found.transfers and found.deliveries.resent_count == 0
+    rates = {name: [value for _, node, metric, value in found.samples if (node, metric) == (name, "bucket_rate_rps")]
+             for name in ("broker1", "broker2")}  # fmt: skip
+    assert rates["broker1"][-1] > found.envelope.rate_rps / 2 > rates["broker2"][-1]
+    assert rates["broker1"][-1] + rates["broker2"][-1] <= 1.01 * found.envelope.rate_rps
+
+
 def test_a_broker_that_is_killed_in_the_middle_costs_time_and_copies_but_no_message() -> None:
     """What it had acknowledged and not delivered is offered again, there or where its publishers were moving to.
 
@@ -94,7 +106,6 @@ def test_a_broker_that_is_killed_in_the_middle_costs_time_and_copies_but_no_mess
 
 def test_what_live_brokers_cannot_do_is_refused() -> None:
     for spec, word in (
-        (spec_of("leases", migrates=False), "leases on real brokers"),
         (spec_of(rtt="20ms"), "rtt"),
         (spec_of(initial_loads_rps=(10.0, 0.0)), "initial_loads_rps"),
         (spec_of(faults=({"kind": "crash", "at": "1s", "node": "publishers1"},)), "publishers1"),
