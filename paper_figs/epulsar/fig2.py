@@ -2,21 +2,32 @@
 
 Arrows go from the instant at which a message is sent to that at which it arrives.  Numbers are the paper's steps; the
 baseline has neither step 3's address nor step 4, and two round trips to the cloud in their place.
+
+``--broker pulsar``: a topic of a real Apache Pulsar (study ``placement-on-pulsar``), which fences it, names the next
+broker in the store, lets that own it, and closes clients last.  Both ends of an arrow are instants that somebody wrote
+down: our nodes, the brokers' log, the client's.  In virtual time of a model of it, whose brokers log one step in all.
 """
 
 from typing import Any
 
 from analysis.tables import collect
 from core.records import Json
+from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import TEXT, curve, label, panels
 from paper_figs.epulsar.published import WAN_MS
-from paper_figs.epulsar.runs import placed
+from paper_figs.epulsar.runs import BROKER, is_on_pulsar, on_pulsar, placed
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
+from paper_figs.series import frame_of
 from paper_figs.style import Style, series, style_of
 
 SYSTEMS = ("pulsar", "epulsar")
+DOWNTIME_NS, MIGRATION_NS, REST_NS = "client_downtime_ns", "migration_ns", "rest_ns"
+RELEASE_NS, ASSIGN_NS, DISCONNECT_NS, UNLOAD_NS = (
+    f"step_{step}_ns" for step in ("release", "assign", "disconnect", "unload")
+)
+TOLD_ON_PULSAR = [DOWNTIME_NS, MIGRATION_NS, REST_NS, RELEASE_NS, ASSIGN_NS, DISCONNECT_NS, UNLOAD_NS]
 CLIENT, TOPIC = "producer-1-1", "topic-1"
 LIFELINES = ("client", "old broker", "new broker", "store", "load manager")
 WAN = f"{WAN_MS}ms"  # one way: that of Fig. 7b
@@ -35,16 +46,40 @@ KINDS = {  # of messages: the paper's step (0: it has none), and what is written
     "Lookup": (0, "look up"),
     "Found": (0, "new broker"),
     "Connected": (0, "connected"),
+    "Fence": (0, "fence, name the next"),
+    "Own": (6, "acquire ownership"),
+    "Unload": (0, "unload: fence, own"),
+    "Return": (7, "find it, connect"),
 }
+BETWEEN = {  # on Pulsar
+    "Release": ("load manager", "old broker"),
+    "Fence": ("old broker", "store"),
+    "Own": ("store", "new broker"),
+    "Unload": ("old broker", "new broker"),
+    "Close": ("old broker", "client"),
+    "Return": ("client", "new broker"),
+    "Released": ("old broker", "load manager"),
+}
+ARROWS = ["system", "message", "step", "source", "target", "sent_ms", "got_ms"]
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
-    """One topic with one client (5.7), moved once, every message kept."""
+    """One topic with one client (5.7), moved once, every message kept; on Pulsar with one that counts, too."""
+    if is_on_pulsar(options):
+        return [_on_pulsar(system) for system in SYSTEMS]
     load = {"topics": 1, "producers": 1, "consumers": 0, "sites": 2, "rate_rps": 10.0}
     systems: dict[str, Json] = {"pulsar": {"bundles": 0}, "epulsar": {}}  # one topic to a bundle, as ePulsar has them
     offered, city = ("static-topics", load), ("city-mec", {"sites": 2, "cloud_delay": WAN})
     study, more = {"duration": "8s", "record": True}, {"periodic": "6s", "bound": "10s", "first": "hash"}
     return [placed(system, offered, city, study, **{**own, **more}) for system, own in systems.items()]
+
+
+def _on_pulsar(system: str) -> RunSpec:
+    load = {"topics": 1, "producers": 1, "consumers": 1, "sites": 2, "rate_rps": 10.0, "bound": "10s"}
+    own: Json = {"bundles": 0} if system == "pulsar" else {"executors": 1}
+    city = ("city-mec", {"sites": 2, "cloud_delay": WAN})
+    point = placed(system, ("static-topics", load), city, {"duration": "14s"}, periodic="8s", probe="5s", **own)
+    return on_pulsar(point, persistent=False)
 
 
 def tables(data: Data) -> FigureTables:
@@ -56,10 +91,13 @@ def tables(data: Data) -> FigureTables:
 
     systems = data.runs.where(f.col("repetition") == 0).select("run_id", "system")
     messages = collect(_messages(data).join(systems, "run_id"), ["system", "sent_at_ns", "got_at_ns", "source"])
-    mine = data.samples.where(f.col("metric").isin("client_downtime_ns", "migration_ns")).join(systems, "run_id")
-    spans = mine.groupBy("system").pivot("metric", ["client_downtime_ns", "migration_ns"]).agg(f.first("value"))
-    spans = spans.selectExpr("system", "client_downtime_ns / 1e6 downtime_ms", "migration_ns / 1e6 migration_ms")
-    return {"arrows": _arrows(messages), "spans": collect(spans, ["system"])}
+    mine = data.samples.where(f.col("metric").isin(DOWNTIME_NS, MIGRATION_NS)).join(systems, "run_id")
+    spans = mine.groupBy("system").pivot("metric", [DOWNTIME_NS, MIGRATION_NS]).agg(f.first("value"))
+    spans = spans.selectExpr("system", f"{DOWNTIME_NS} / 1e6 downtime_ms", f"{MIGRATION_NS} / 1e6 migration_ms")
+    told = data.samples.where(f.col("metric").isin(TOLD_ON_PULSAR)).join(systems, "run_id")
+    said = collect(told.select("system", "at_ns", "node", "metric", "value"), ["system", "at_ns", "node", "metric"])
+    is_pulsars = (said.metric == REST_NS).any()
+    return {"arrows": arrows_on_pulsar(said) if is_pulsars else _arrows(messages), "spans": collect(spans, ["system"])}
 
 
 def _messages(data: Data) -> SparkFrame:
@@ -88,7 +126,6 @@ def _arrows(messages: Frame) -> Frame:
     """The messages of the first migration, from its release to the client's connection."""
     import pandas as pd
 
-    columns = ["system", "message", "step", "source", "target", "sent_ms", "got_ms"]
     parts = []
     for _, part in messages.rename(columns={"kind": "message"}).groupby("system"):
         release = part[part.message == "Release"].iloc[0]
@@ -102,13 +139,44 @@ def _arrows(messages: Frame) -> Frame:
         for end in ("sent", "got"):
             named[f"{end}_ms"] = (shown[f"{end}_at_ns"] - release.sent_at_ns) / 1e6
         parts.append(named)
-    return pd.concat(parts, ignore_index=True)[columns] if parts else pd.DataFrame(columns=columns)
+    return pd.concat(parts, ignore_index=True)[ARROWS] if parts else pd.DataFrame(columns=ARROWS)
+
+
+def arrows_on_pulsar(samples: Frame) -> Frame:
+    """The same of each system's first move on Pulsar, of rows of ``samples``: system, at_ns, node, metric, value.
+
+    Steps are from the brokers' log; of the modelled Pulsar's, which has but one, that one is drawn.
+    """
+    arrows: list[tuple[str, str, str, str, float, float]] = []
+    for system, part in samples.groupby("system"):
+        rows = part[part.node.isin([TOPIC, f"producer of {TOPIC}"]) | (part.metric == MIGRATION_NS)]
+        asked_ns = rows[rows.metric == REST_NS].at_ns.min()
+        first = rows[rows.at_ns >= asked_ns].drop_duplicates("metric").set_index("metric")[["at_ns", "value"]]
+        at_ns, span_ns = first.at_ns.to_dict(), first.value.to_dict()
+        released_ns, closed_ns = at_ns[MIGRATION_NS], at_ns[DOWNTIME_NS]
+        began_ns = {name: at_ns[name] - span_ns[name] for name in at_ns}  # of what is told when it ends
+        whole = RELEASE_NS not in at_ns
+        steps = {"Unload": UNLOAD_NS} if whole else {"Fence": RELEASE_NS, "Own": ASSIGN_NS}
+        spans = {
+            "Release": (began_ns[MIGRATION_NS], asked_ns),
+            **{message: (began_ns[name], at_ns[name]) for message, name in steps.items() if name in at_ns},
+            "Close": (min(closed_ns, began_ns.get(DISCONNECT_NS, closed_ns)), closed_ns),
+            "Return": (closed_ns, closed_ns + span_ns[DOWNTIME_NS]),
+            "Released": (asked_ns + span_ns[REST_NS], released_ns),
+        }
+        for message, ends_ns in spans.items():
+            ends_ms = ((end_ns - began_ns[MIGRATION_NS]) / MILLISECOND_NS for end_ns in ends_ns)
+            arrows.append((str(system), message, *BETWEEN[message], *ends_ms))
+    found = frame_of(arrows, ["system", "message", "source", "target", "sent_ms", "got_ms"])
+    return found.assign(step=[KINDS[message][0] for message in found.message])[ARROWS]
 
 
 def draw(tables: FigureTables) -> Drawing:
     """Lifelines from left to right, time downwards, a panel a system."""
     arrows = tables["arrows"]
     titles = (f"{style_of('pulsar').label}: its topics one to a bundle", "ePulsar: steps (1) to (7) of the paper")
+    if "Connected" not in set(arrows.message):
+        titles = ("plain unload, of Apache Pulsar", "ePulsar on Apache Pulsar: unload with the next broker")
     drawing, axes = panels(1, len(SYSTEMS), titles, inches=(10.4, 6.4), share_y=True)
     last_ms = float(arrows.got_ms.max()) if len(arrows) else 1.0
     for system, panel in zip(SYSTEMS, axes, strict=True):
@@ -156,11 +224,12 @@ def _draw_arrow(axes: Axes, arrow: Any, is_baseline: bool) -> None:
 def _draw_spans(axes: Axes, part: Frame) -> None:
     """Per-topic migration time at the load manager, from (1) to (5); downtime at the client."""
     at = part.set_index("message")
-    if not {"Release", "Released", "Close", "Connected"} <= set(at.index):
+    back = "Connected" if "Connected" in at.index else "Return"  # on Pulsar the client says when it is
+    if not {"Release", "Released", "Close", back} <= set(at.index):
         return
     spans = (
         (at.sent_ms["Release"], at.got_ms["Released"], len(LIFELINES) - 1, 1, "per-topic\nmigration time", MIGRATION),
-        (at.got_ms["Close"], at.got_ms["Connected"], 0, -1, "client downtime", DOWNTIME),
+        (at.got_ms["Close"], at.got_ms[back], 0, -1, "client downtime", DOWNTIME),
     )
     for from_ms, to_ms, x, side, text, look in spans:
         curve(axes, [x, x], [from_ms, to_ms], look, width=4, alpha=0.45)
@@ -177,8 +246,9 @@ NOTES = (
     "client 8 ms (ours) from the new broker's site. The store takes 1 ms for a write. Its notifications to the load "
     "manager are left out. Under Pulsar (3) names no broker and (4) does not exist: the client asks the load manager "
     "first, and the new broker acquires the topic only when the client comes (7). Per-topic migration time is (1) to "
-    "(5) and does not differ."
+    "(5) and does not differ. With --broker pulsar: a topic that is not persistent; each end of an arrow is told by "
+    "our nodes, the brokers' log or the client's; in virtual time of a model, that logs one step."
 )
-TITLE, ONCE = "The migration of a topic, message by message", {"tiny": 1, "quick": 1, "paper": 1}
-EXPERIMENT = Experiment("epulsar-fig2", TITLE, "ePulsar, Fig. 2", points, repetitions=ONCE)
+TITLE, ONCE = "The migration of a topic, message by message", {"tiny": 1, "small": 1, "quick": 1, "paper": 1}
+EXPERIMENT = Experiment("epulsar-fig2", TITLE, "ePulsar, Fig. 2", points, (BROKER,), repetitions=ONCE)
 FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

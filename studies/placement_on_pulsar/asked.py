@@ -35,6 +35,7 @@ def step_metric(step: str) -> str:
 
 METRICS_HERE = {  # beside those of ``collectors.metrics``, which are part of every run's id
     "delivery_gap_ns": Metric("ns", "the longest time without a delivery of a topic around its move", NAME),
+    "rest_ns": Metric("ns", "from the question to unload a topic to REST's answer", NAME),
     "landed_count": Metric("count", "of a move: 1 where the unit went as it was told to", NAME),
     **{
         step_metric(step): Metric("ns", f"step {step.upper()} of a move, by the broker's own log", NAME)

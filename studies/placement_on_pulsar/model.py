@@ -19,10 +19,11 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from core.clients import Role
+from core.records import Sample
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.asked import Spell
-from studies.placement_on_pulsar.asked import Change, ClientCrew, PulsarRequest
+from studies.placement_on_pulsar.asked import Change, ClientCrew, PulsarRequest, step_metric
 from studies.placement_on_pulsar.modelled_messages import ClientWays, Fenced, TopicPast
 from studies.placement_on_pulsar.nodes import Served, ServedTopic, Unload, Unloaded
 from systems.api import Delivery, Event, Report
@@ -62,9 +63,6 @@ class PulsarBody(Protocol):
     def inject(self, node: str, at_ns: int, event: Event) -> None:
         """Give a node an event."""
 
-    def sample(self, node: str, metric: str, value: float) -> None:
-        """Keep a value of now."""
-
 
 @dataclass
 class _Topic:
@@ -76,6 +74,15 @@ class _Topic:
     clients: dict[tuple[str, Role], None] = field(default_factory=dict)  # the name, HOST.NUMBER
     fenced: list[Fenced] = field(default_factory=list)
     spells: list[Spell] = field(default_factory=list)
+
+
+class _Move(NamedTuple):
+    """REST was asked to unload a topic of ``source``; "" is the target of a plain unload until somebody owns it."""
+
+    topic: _Topic
+    source: str
+    target: str
+    asked_ns: int
 
 
 class _Cores:
@@ -106,6 +113,7 @@ class ModelledPulsar:
             for role, numbers in ((Role.PRODUCER, crew.producing), (Role.CONSUMER, crew.consuming)):
                 for number in numbers:
                     self.topics[crew.topics[number]].clients[f"{crew.node}.{number}", role] = None
+        self.samples: list[Sample] = []  # as of a live run, each from when it began, but for steps, from their end
         self._rng, self._cores = rng, _Cores(costs.cores)
         self._trip_ns = {name: 2 * asked.topology.path(name, store).one_way_delay_ns for name in names}
         self._period_ns = round(SECOND_NS / asked.load.topics[0].rate_rps)  # topics are alike
@@ -143,67 +151,74 @@ class ModelledPulsar:
         """A broker's node asks REST to unload a topic of its own."""
         assert isinstance(command, Unload), command
         step = self._transfer if command.target else self._plain
-        self._after(node, self.costs.ask, step, self.topics[command.unit], node, command.target)
+        move = _Move(self.topics[command.unit], node, command.target, now_ns)
+        self._after(node, self.costs.ask, step, move)
 
     def crash(self, node: str, now_ns: int) -> None:
         """Brokers do not crash here: the study has no faults."""
 
     # --- a move ------------------------------------------------------------------------------------------
 
-    def _transfer(self, topic: _Topic, source: str, target: str) -> None:
-        self._after(source, self.costs.hand, self._handed, topic, source, target, self._now_ns)
+    def _transfer(self, move: _Move) -> None:
+        self._after(move.source, self.costs.hand, self._handed, move, self._now_ns)
 
-    def _handed(self, topic: _Topic, source: str, target: str, fenced_ns: int) -> None:
-        self._owned(topic, target)
-        self._open(topic, fenced_ns, self._now_ns)
-        self._after(source, self.costs.answer, self._answered, topic, source)
+    def _handed(self, move: _Move, fenced_ns: int) -> None:
+        self._owned(move.topic, move.target)
+        self._sample(self._now_ns, move.topic.name, step_metric("unload"), self._now_ns - move.asked_ns)
+        self._open(move, fenced_ns, self._now_ns)
+        self._after(move.source, self.costs.answer, self._answered, move)
 
-    def _plain(self, topic: _Topic, source: str, _: str) -> None:
+    def _plain(self, move: _Move) -> None:
         target = self.names[int(self._rng.integers(len(self.names)))]  # by load, which is even
-        self._after(source, self.costs.free, self._answered, topic, source)
-        self._after(target, self.costs.find, self._found, topic, target, self._now_ns)
+        self._after(move.source, self.costs.free, self._answered, move)
+        self._after(target, self.costs.find, self._found, move._replace(target=target), self._now_ns)
 
-    def _found(self, topic: _Topic, target: str, fenced_ns: int) -> None:
-        self._owned(topic, target)
-        self._open(topic, fenced_ns, fenced_ns)
+    def _found(self, move: _Move, fenced_ns: int) -> None:
+        self._owned(move.topic, move.target)
+        self._open(move, fenced_ns, fenced_ns)
 
     def _owned(self, topic: _Topic, target: str) -> None:
         topic.spells.append(Spell(topic.name, topic.broker, topic.since_ns, self._now_ns))
         topic.broker, topic.since_ns = target, self._now_ns
         self._there.inject(self.store, self._now_ns, Delivery(target, Write(OWNERS + topic.name, target)))
 
-    def _open(self, topic: _Topic, fenced_ns: int, closed_ns: int) -> None:
+    def _open(self, move: _Move, fenced_ns: int, closed_ns: int) -> None:
         """Clients come to its new broker; what is not persistent has no ledger, and is open once they are there."""
+        topic = move.topic
         if self.asked.rule.persistent:
-            self._after(topic.broker, self.costs.open, self._let_in, topic, fenced_ns, closed_ns)
+            self._after(topic.broker, self.costs.open, self._let_in, move, fenced_ns, closed_ns)
             return
         trips_ns = {client: 2 * self._way_ns(client, topic.broker) for client, _ in topic.clients}
         for client, role in topic.clients:
-            self._cut_off(topic, role, self._now_ns + trips_ns[client] - closed_ns)
-        self._there.call_at(self._now_ns + max(trips_ns.values(), default=0), self._flows, topic, fenced_ns)
+            self._cut_off(topic, role, closed_ns, self._now_ns + trips_ns[client])
+        self._there.call_at(self._now_ns + max(trips_ns.values(), default=0), self._flows, move, fenced_ns)
 
     def _way_ns(self, client: str, broker: str) -> int:
         number = self.ways.brokers[broker]
         return int(self.ways.ns(client.rpartition(".")[0], np.array([self._now_ns]), np.array([number]))[0])
 
-    def _cut_off(self, topic: _Topic, role: Role, span_ns: int) -> None:
-        self._there.sample(f"{role} of {topic.name}", "client_downtime_ns", float(span_ns))
+    def _cut_off(self, topic: _Topic, role: Role, closed_ns: int, back_ns: int) -> None:
+        self._sample(closed_ns, f"{role} of {topic.name}", "client_downtime_ns", back_ns - closed_ns)
 
-    def _let_in(self, topic: _Topic, fenced_ns: int, closed_ns: int) -> None:
-        for _, role in topic.clients:
-            self._cut_off(topic, role, self._now_ns - closed_ns)
-        self._after(topic.broker, self.costs.flow, self._flows, topic, fenced_ns)
+    def _let_in(self, move: _Move, fenced_ns: int, closed_ns: int) -> None:
+        for _, role in move.topic.clients:
+            self._cut_off(move.topic, role, closed_ns, self._now_ns)
+        self._after(move.topic.broker, self.costs.flow, self._flows, move, fenced_ns)
 
-    def _flows(self, topic: _Topic, fenced_ns: int) -> None:
-        now_ns = self._now_ns
+    def _flows(self, move: _Move, fenced_ns: int) -> None:
+        now_ns, topic = self._now_ns, move.topic
         topic.fenced.append(Fenced(fenced_ns, now_ns))
         before_ns = self._rng.integers(self._period_ns)  # since the last delivery
         gap_ns = max(now_ns - fenced_ns + int(before_ns), self._period_ns)
-        self._there.sample(topic.name, "delivery_gap_ns", float(gap_ns))
-        self._there.sample(topic.name, "landed_count", 1.0)
+        self._sample(move.asked_ns, topic.name, "delivery_gap_ns", gap_ns)
+        self._sample(move.asked_ns, topic.name, "landed_count", 1)
 
-    def _answered(self, topic: _Topic, source: str) -> None:
-        self._there.inject(source, self._now_ns, Report(Unloaded(topic.name)))
+    def _answered(self, move: _Move) -> None:
+        self._there.inject(move.source, self._now_ns, Report(Unloaded(move.topic.name)))
+        self._sample(move.asked_ns, move.topic.name, "rest_ns", self._now_ns - move.asked_ns)
+
+    def _sample(self, at_ns: int, node: str, metric: str, value: int) -> None:
+        self.samples.append((at_ns, node, metric, float(value)))
 
     def _after(self, broker: str, step: MoveStep, then: Callable[..., None], *arguments: object) -> None:
         """Call ``then`` when the step is done."""

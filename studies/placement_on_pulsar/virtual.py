@@ -44,7 +44,8 @@ def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
     pasts = plane.pasts(asked.duration_ns)
     fates, latency_ns = ModelledMessages(asked, plane.ways, pasts).told()
     spells = sorted((spell for past in pasts.values() for spell in past.spells), key=_by_time)
-    return PulsarJournal(journal.samples, spells, latency_ns, NOTHING, journal.faults, fates)
+    samples = sorted([*journal.samples, *plane.samples], key=lambda row: row[:3])
+    return PulsarJournal(samples, spells, latency_ns, NOTHING, journal.faults, fates)
 
 
 def _by_time(spell: Spell) -> tuple[int, str]:

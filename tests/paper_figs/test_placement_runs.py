@@ -218,6 +218,43 @@ def test_step_numbers_are_drawn(tmp_path: Path) -> None:
     drawing.savefig(tmp_path / "drawn.png")
 
 
+def told_on_pulsar(system: str, *steps: tuple[int, str, int]) -> list[tuple[str, int, str, str, float]]:
+    """A move that is asked for after 100 ms, answered 500 ms later, and known to the load manager after 640 ms.
+
+    Its producer is away from 400 to 430 ms; another move, of another topic, and a second one of this topic.
+    """
+    rows = [
+        (100, "topic-1", "rest_ns", 500),
+        (640, "manager1", "migration_ns", 580),
+        (400, "producer of topic-1", fig2.DOWNTIME_NS, 30),
+    ]
+    rows += [(at_ms, "topic-1", metric, span_ms) for at_ms, metric, span_ms in steps]
+    rows += [
+        (90, "topic-2", "rest_ns", 1),
+        (95, "topic-2", "step_release_ns", 1),
+        (50, "consumer of topic-1", fig2.DOWNTIME_NS, 9),
+    ]
+    rows += [(at_ms + 5000, node, metric, span_ms + 1) for at_ms, node, metric, span_ms in rows]
+    return [(system, at_ms * 10**6, node, metric, span_ms * 1e6) for at_ms, node, metric, span_ms in sorted(rows)]
+
+
+def test_arrows_of_a_move_on_pulsar_are_what_nodes_brokers_and_clients_wrote_down() -> None:
+    logged = (230, "step_release_ns", 120), (380, "step_assign_ns", 150), (399, "step_disconnect_ns", 4)
+    rows = told_on_pulsar("epulsar", *logged, (385, "step_unload_ns", 275)) + told_on_pulsar("pulsar")
+    rows += told_on_pulsar("modelled", (385, "step_unload_ns", 275))
+    found = fig2.arrows_on_pulsar(pd.DataFrame(rows, columns=["system", "at_ns", "node", "metric", "value"]))
+    arrows = {
+        key: part.set_index("message")[["sent_ms", "got_ms"]].T.to_dict("list") for key, part in found.groupby("system")
+    }
+    always = {"Release": [0, 40], "Return": [340, 370], "Released": [540, 580]}
+    assert arrows["epulsar"] == {**always, "Fence": [50, 170], "Own": [170, 320], "Close": [335, 340]}
+    assert arrows["pulsar"] == {**always, "Close": [340, 340]}
+    assert arrows["modelled"] == {**always, "Unload": [50, 325], "Close": [340, 340]}
+    drawing = fig2.draw({"arrows": found, "spans": pd.DataFrame()})
+    texts = [text.get_text() for axes in drawing.axes for text in axes.texts]
+    assert texts.count("client downtime\n30 ms") == 2 and texts.count("fence, name the next") == 1
+
+
 TABLES: dict[str, Callable[[], Frames]] = {
     "epulsar-fig2": lambda: {"arrows": sequence(), "spans": pd.DataFrame()},
     "epulsar-fig6": lambda: {"rates": fig6_tables()[RATES]},
