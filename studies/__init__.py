@@ -24,6 +24,7 @@ STUDIES = {
     "policies": "studies.policies.study:STUDY",
     "coordinates": "studies.coordinates.study:STUDY",
     "profile": "studies.profile.study:STUDY",
+    "profile-on-pulsar": "studies.profile_on_pulsar.study:STUDY",
 }
 
 

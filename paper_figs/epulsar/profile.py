@@ -6,17 +6,22 @@ long before its clients are.  Correlations are Spearman's: they ask for an order
 
 Fixed before any result was seen: the *idle* p95 is that of the point with the least output; the *knee* is the largest
 output rate at which the p95 is below ``KNEE`` times the idle one; *strongly correlated* means a rho of ``STRONG``.
+
+``--broker pulsar``: the same of a broker of a real Apache Pulsar (study ``profile-on-pulsar``), with as much of a core,
+when it is warm, and clients of Pulsar's own.
 """
 
 from collections.abc import Sequence
 
 import numpy as np
+from msgspec.structs import replace
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.records import Json
 from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.published import KNEE_KRPS
+from paper_figs.epulsar.runs import BROKER, is_on_pulsar
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above
 from paper_figs.light import Axes, Data, Drawing, Frame
@@ -28,8 +33,10 @@ DESIGN = (  # topics, producers and consumers of each, bytes of a message, messa
     (1, 1, 2, 100, 300), (16, 4, 2, 100, 1_000), (1, 4, 2, 100, 2_000), (16, 1, 2, 100, 4_000),
     (4, 1, 4, 1_000, 300), (4, 4, 4, 100, 1_000), (16, 4, 4, 1_000, 2_000), (1, 1, 4, 1_000, 4_000),
 )  # fmt: skip
+TWO_ENDS = ((1, 1, 1, 100, 50), (4, 1, 2, 1_000, 400))
 CORE_SHARE = 0.25  # ours: of one core, for the broker
 DURATION, WARM_UP = "4s", "1s"
+ON_PULSAR: Json = {"duration": "20s", "warm_up": "10s"}  # a virtual machine has to get used to what it may take
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 MINIMUM_REPETITIONS = 3
 KNEE, STRONG = 2.0, 0.7
@@ -54,9 +61,12 @@ MARKERS = {100: "o", 1_000: "s"}
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The design; its two ends at scale tiny."""
-    if scale.name == "tiny":
-        return [_spec((1, 1, 1, 100, 50), "2s"), _spec((4, 1, 2, 1_000, 400), "2s")]
-    return [_spec(point, DURATION) for point in DESIGN]
+    design, duration = (TWO_ENDS, "2s") if scale.name == "tiny" else (DESIGN, DURATION)
+    specs = [_spec(point, duration) for point in design]
+    if is_on_pulsar(options):
+        study = {**ON_PULSAR, "core_share": CORE_SHARE}
+        return [replace(one, study="profile-on-pulsar", study_options=study) for one in specs]
+    return specs
 
 
 def _spec(point: Sequence[int], duration: str) -> RunSpec:
@@ -209,8 +219,9 @@ NOTES = (
     "broker's; what is compared is the order of the parameters. Open loop: latency counts from the intended "
     "instant. Messages out are those that consumers got, so beyond the knee they stay at what the broker can give. "
     "The quota stops the broker for up to 3 ms at a time. (a): small marks are repetitions. (b): error bars are 95 "
-    "% intervals over repetitions."
+    "% intervals over repetitions. With --broker pulsar: a warm broker of Apache Pulsar with as much of a core, topics "
+    "that are not persistent."
 )
 TITLE = "Profile of a broker's data plane"
-EXPERIMENT = Experiment("epulsar-profile", TITLE, "ePulsar, 5.4", points, repetitions=REPETITIONS)
+EXPERIMENT = Experiment("epulsar-profile", TITLE, "ePulsar, 5.4", points, (BROKER,), repetitions=REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -177,10 +177,10 @@ def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: 
     late = [lateness_ns(told.sent["intended_at_ns"], told.sent["sent_at_ns"]) for _, told in seen]
     notes = _notes(moves, samples, until_ns)
     latency_ns, late_ns = np.concatenate(latencies), np.concatenate(late)
-    return PulsarAccounts(samples, latency_ns, late_ns, _excused(total, asked.rule.persistent), fates, notes)
+    return PulsarAccounts(samples, latency_ns, late_ns, excused(total, asked.rule.persistent), fates, notes)
 
 
-def _excused(total: DeliveryAccount, persistent: bool) -> DeliveryAccount:
+def excused(total: DeliveryAccount, persistent: bool) -> DeliveryAccount:
     """Without what is Pulsar's way, and no fault of the run.
 
     It delivers again what a consumer had not acknowledged when it was closed; and its receipt for a message of a topic

@@ -48,7 +48,7 @@ class _Bench:
         self._site, self._asked = site, asked
         self._name = broker_of(site.topology)
         self._topics = list(asked.load.topics)
-        self._producers, self._consumer_count = _members(asked.load)
+        self._producers, self._consumer_count = members_of(asked.load)
         self._blocks = blocks_of(asked.load, asked.seed, asked.duration_ns)
         self._message_count = sum(block.message_count for block in self._blocks.values())
         self._observer = Observer(site, asked.scale_ns)
@@ -68,7 +68,7 @@ class _Bench:
             for topic in self._topics:
                 self._broker.client.open(topic.name, self._channels(topic))
             for agent in (*self._publishers.agents.values(), *self._subscribers.agents.values()):
-                _pin(agent.pid, others)
+                pin(agent.pid, others)
             self._connect()
             if self._is_here:
                 stack.enter_context(confined(self._site.state, self._broker.agent.pid, self._asked.core_share))
@@ -204,7 +204,7 @@ class _Bench:
 
 def blocks_of(load: ClientLoad, seed: int, until_ns: int) -> dict[str, Block]:
     """The messages of each topic, every producer's evenly spaced; producers are numbered over all topics."""
-    producers, _ = _members(load)
+    producers, _ = members_of(load)
     return {topic.name: _block(topic, producers[topic.name], seed, until_ns) for topic in load.topics}
 
 
@@ -224,7 +224,7 @@ def _channel(number: int) -> str:
     return f"consumer{number + 1}"
 
 
-def _members(load: ClientLoad) -> tuple[dict[str, dict[str, int]], Counter[str]]:
+def members_of(load: ClientLoad) -> tuple[dict[str, dict[str, int]], Counter[str]]:
     """Producers of each topic with their numbers, and how many consumers it has."""
     producers: dict[str, dict[str, int]] = {topic.name: {} for topic in load.topics}
     consumer_count = Counter({topic.name: 0 for topic in load.topics})
@@ -238,7 +238,7 @@ def _members(load: ClientLoad) -> tuple[dict[str, dict[str, int]], Counter[str]]
     return producers, consumer_count
 
 
-def _pin(pid: int, cores: Sequence[int]) -> None:
+def pin(pid: int, cores: Sequence[int]) -> None:
     """All threads that a process has; those that it makes later are born with their maker's cores."""
     for thread in os.listdir(f"/proc/{pid}/task") if cores else ():
         os.sched_setaffinity(int(thread), cores)

@@ -200,6 +200,10 @@ class PulsarCluster(ServerGroup):
         path = self.site.folder / "logs" / f"{self._brokers[node].process.name}.log"
         return path.read_text(errors="replace")
 
+    def pid_of(self, node: str) -> int:
+        """The process of the broker beside a node; MachineError where it does not run."""
+        return self._brokers[node].process.pid
+
     def has(self, node: str) -> bool:
         """Whether a broker is beside it."""
         return node in self._brokers

@@ -138,7 +138,7 @@ def test_beside_pulsar_the_store_and_agents_do_not_crash() -> None:
 
 FIGURES = {
     "epulsar-fig6": {"epulsar", "all-pairs"},
-    **{key: {"epulsar", "pulsar"} for key in ("epulsar-fig7", "epulsar-fig8", "epulsar-fig9")},
+    **{key: {"epulsar", "pulsar"} for key in ("epulsar-fig2", "epulsar-fig7", "epulsar-fig8", "epulsar-fig9")},
     "placement-failure": {"epulsar"},
 }
 

@@ -1,0 +1,1 @@
+"""One Apache Pulsar broker's data plane under topics with fan-out."""
