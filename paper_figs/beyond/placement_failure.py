@@ -45,7 +45,7 @@ FAULTS = {
     "site": cut(SITE_1, FROM_S, UNTIL_S),
 }
 CITY_KM = 4.0  # on Pulsar: half as wide as Fig. 8's is there, so that borders are crossed twice as often
-CUT_OFF_S = 3  # the store, on Pulsar: less than a session of its brokers'
+CUT_OFF_S = 3  # the store, on Pulsar: some of its brokers' sessions of 5 s end by it, others do not
 FAULTS_ON_PULSAR = {
     NO_FAULT: [],
     "manager": crash("manager1", FROM_S),
@@ -54,6 +54,7 @@ FAULTS_ON_PULSAR = {
     "store cut off": cut(["store"], FROM_S, FROM_S + CUT_OFF_S),
     "broker, for good": crash("broker1", FROM_S),
 }
+LONG = "10s"  # sessions that outlast the store's absence, ways and retries included
 MODELLED = (NO_FAULT, "manager", "both managers")  # what fails on the model of Pulsar
 SCENARIOS = {**FAULTS, **FAULTS_ON_PULSAR}
 TITLES = {
@@ -66,14 +67,17 @@ TITLES = {
     "both managers": "both load managers\ncrash for good",
     "managers cut off": "load managers\nare cut off",
     "store cut off": "the store is cut off",
+    f"store cut off, sessions of {LONG}": f"the same, brokers'\nsessions of {LONG}",
 }
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Systems x scenarios; on Pulsar of ePulsar alone, as the baseline moves what overloads a broker."""
     if is_on_pulsar(options):
-        chosen = FAULTS_ON_PULSAR if scale.physics == "small" else MODELLED
-        return [_on_pulsar(FAULTS_ON_PULSAR[key]) for key in chosen]
+        if scale.physics != "small":
+            return [_on_pulsar(FAULTS_ON_PULSAR[key]) for key in MODELLED]
+        long_sessions = _on_pulsar(FAULTS_ON_PULSAR["store cut off"], broker_session=LONG)
+        return [*map(_on_pulsar, FAULTS_ON_PULSAR.values()), long_sessions]
     quick = tuple(key for key in FAULTS if key != "broker, for good")
     chosen = scale.pick(tiny=(NO_FAULT, "store", "site"), quick=quick, paper=tuple(FAULTS))
     load = {"topics": TOPICS, "consumers": 1, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0}
@@ -83,12 +87,12 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     return [placed(system, offered, city, {**times, "faults": FAULTS[key]}) for system in SYSTEMS for key in chosen]
 
 
-def _on_pulsar(faults: Faults) -> RunSpec:
+def _on_pulsar(faults: Faults, **study: object) -> RunSpec:
     """Fig. 8's swarms on Pulsar, with the public code's periods; a border is crossed twice as often."""
     load: Json = {**SWARMS_ON_PULSAR, "city_km": CITY_KM}
     city = ("city-mec", {"sites": SITES, "managers": 2})
     times = {"duration": f"{END_S}s", "window": f"{STEP_S}s", "warm_up_rounds": 60, "faults": faults}
-    return on_pulsar(placed("epulsar", ("uav-swarms", load), city, times, **PUBLIC_CODE), persistent=False)
+    return on_pulsar(placed("epulsar", ("uav-swarms", load), city, times, **PUBLIC_CODE), persistent=False, **study)
 
 
 def tables(data: Data) -> FigureTables:
@@ -113,10 +117,15 @@ def _moves(data: Data) -> Frame:
 
 
 def _scenarios(data: Data, frame: SparkFrame, order: list[str]) -> Frame:
-    runs = data.runs.selectExpr("run_id", "system", "repetition", "factors['study.faults'] as faults")
-    named = collect(frame.join(runs, "run_id"), order)
-    named["scenario"] = [scenario_of(text, SCENARIOS) for text in named.faults]
-    return named.drop(columns=["faults", "run_id"])
+    options = [f"factors['study.{option}'] as {option}" for option in ("faults", "broker_session")]
+    named = collect(frame.join(data.runs.selectExpr("run_id", "system", "repetition", *options), "run_id"), order)
+    named["scenario"] = [_named(*told) for told in zip(named.faults, named.broker_session, strict=True)]
+    return named.drop(columns=["faults", "broker_session", "run_id"])
+
+
+def _named(faults: str, session: str | None) -> str:
+    scenario = scenario_of(faults, SCENARIOS)
+    return f"{scenario}, sessions of {session}" if session else scenario
 
 
 def _curves(data: Data) -> Frame:
@@ -211,7 +220,8 @@ def draw(tables: FigureTables) -> Drawing:
 
 def _ends_s(scenario: str) -> int:
     """When what fails is mended, or the run is over."""
-    mended = [fault for fault in SCENARIOS[scenario] if fault["kind"] in ("restart", "heal")]
+    faults = SCENARIOS[scenario.removesuffix(f", sessions of {LONG}")]
+    mended = [fault for fault in faults if fault["kind"] in ("restart", "heal")]
     return int(mended[-1]["at"].removesuffix("s")) if mended else END_S
 
 

@@ -10,7 +10,7 @@ from core.clients import ClientLoad, Happening, Joined, Left, Moved, Role
 from core.errors import SpecError
 from core.limits import RoundCount
 from core.records import Int64, Json, Sample
-from core.units import duration_ns
+from core.units import MILLISECOND_NS, duration_ns, duration_text
 from studies.api import check_least
 from studies.placement.asked import Spell
 from systems.api import System
@@ -18,6 +18,7 @@ from systems.parts.options import choice, span_ns
 from systems.placement.options import Options
 from testbed.faults import Fault, Handover, read_faults
 from testbed.servers.pulsar.move_steps import STEPS
+from testbed.servers.pulsar.settings import MOST_SESSION_MS
 from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
 from testbed.trust.accounts import Fate
@@ -55,6 +56,7 @@ class Config:
     persistent: bool = True  # topics; the paper's public clients use others
     bookies: str = FIRST  # beside the first broker, or each: then a topic's go with it (ePulsar 3.5: at its site)
     shedding: bool = False  # Pulsar's own balancer, let loose beside the load manager
+    broker_session: str = "5s"  # ours (30 s as Pulsar comes): of Pulsar's brokers, which outlasts their silence
     window: str = "1s"  # of topics' counts and latencies
     faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
 
@@ -63,6 +65,9 @@ class Config:
         for name, least in (("duration", "1ns"), ("access", "0"), ("window", "1ns")):
             span_ns(f"study {NAME}", name, getattr(self, name), least)
         choice(f"study {NAME}", "bookies", self.bookies, (FIRST, EACH))
+        least, most = "1s", duration_text(MOST_SESSION_MS * MILLISECOND_NS)
+        if span_ns(f"study {NAME}", "broker_session", self.broker_session, least) > duration_ns(most):
+            raise SpecError(f"study {NAME}: broker_session = {self.broker_session!r}", f"give at most {most!r}")
         check_least(NAME, self, warm_up_rounds=0, warm_up_moves=0)
 
 

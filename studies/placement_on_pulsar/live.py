@@ -16,7 +16,7 @@ import msgspec
 
 from core.errors import MachineError, SpecError
 from core.records import Sample
-from core.units import MILLISECOND_NS, SECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from studies.placement.servers import JOIN_S, profile_of
 from studies.placement_on_pulsar.accounts import Hired, moves_of, owned_of, spells_of, step_samples, told_of
 from studies.placement_on_pulsar.asked import EACH, ClientCrew, PulsarJournal, PulsarRequest
@@ -32,7 +32,7 @@ from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
 from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.cluster import PulsarCluster
-from testbed.servers.pulsar.settings import shedding_settings
+from testbed.servers.pulsar.settings import session_settings, shedding_settings
 from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, make_topics, put_topics
 from testbed.servers.serf import SerfCluster
 from testbed.servers.server import ServerProcess
@@ -68,7 +68,9 @@ def run(site: Site, asked: PulsarRequest) -> PulsarJournal:
     observer, cast = Observer(site, SCALE_NS), cast_of(site.topology.node_names())
     is_beside_each = asked.rule.bookies == EACH
     bookies = cast.brokers if is_beside_each else cast.brokers[:1]
-    options = shedding_settings() if asked.rule.shedding else {}
+    options = session_settings(duration_ns(asked.rule.broker_session) // MILLISECOND_NS)
+    if asked.rule.shedding:
+        options |= shedding_settings()
     with PulsarCluster(site, cast.brokers, cast.stores[0], bookies, options, is_beside_each) as cluster:
         return run_on(cluster, asked, observer)
 

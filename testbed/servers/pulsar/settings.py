@@ -11,7 +11,7 @@ from typing import NamedTuple
 CLUSTER = "ratebed"
 ZOOKEEPER_PORT, BOOKIE_PORT, BROKER_PORT, WEB_PORT = 2181, 3181, 6650, 8080  # Pulsar's own
 TICK_MS = 500  # ours: sessions of 1 to 10 s
-SESSION_MS = 5_000  # ours (30 s by default): a dead broker is missed after so long
+SESSION_MS, MOST_SESSION_MS = 5_000, 20 * TICK_MS  # ours (30 s by default): a dead broker is missed after so long
 UNLOAD_TIMEOUT_MS = 30_000  # ours (60 s by default): the first of a cold broker took over 10 s on a busy machine
 
 _OPENS = [
@@ -240,6 +240,11 @@ def group_settings(interval_s: int) -> dict[str, object]:
         ),
         "resourceUsageTransportPublishIntervalInSecs": interval_s,
     }
+
+
+def session_settings(session_ms: int) -> dict[str, object]:
+    """Of brokers whose sessions last so long without them, at most ``MOST_SESSION_MS``."""
+    return {"metadataStoreSessionTimeoutMillis": session_ms}
 
 
 def shedding_settings() -> dict[str, object]:

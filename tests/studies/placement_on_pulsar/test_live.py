@@ -100,7 +100,7 @@ def test_when_its_load_manager_is_killed_another_moves_topics_and_nothing_is_los
 
 @pytest.mark.night
 def test_while_the_store_is_cut_off_nothing_moves_and_nothing_is_lost(pulsar_cluster: PulsarCluster) -> None:
-    """For less than the brokers' sessions: Pulsar's brokers end when theirs is lost."""
+    """Some of Pulsar's brokers lose their sessions by it, and have new ones when it is back."""
     cut_s, healed_s = 11, 14
     faults = (
         {"kind": "partition", "at": f"{cut_s}s", "side": ["store"]},
