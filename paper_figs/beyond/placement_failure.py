@@ -199,15 +199,8 @@ def draw(tables: FigureTables) -> Drawing:
             panel.set_title(words, loc="left", fontsize=TEXT, pad=9, color="#333333", linespacing=1.15)
             if not row:
                 head = f"({'abcdef'[number]}) {TITLES[scenario]}"
-                panel.annotate(
-                    head,
-                    (0, 1),
-                    (0, 16 + 8 * (1 + words.count("\n"))),
-                    "axes fraction",
-                    "offset points",
-                    fontsize=8,
-                    va="bottom",
-                )
+                above = 16 + 8 * (1 + words.count("\n"))
+                panel.annotate(head, (0, 1), (0, above), "axes fraction", "offset points", fontsize=8, va="bottom")
         axes[row * columns].set_ylabel(f"{look.label}\nmessages (%)", color=look.colour)
     for panel in axes[-columns:]:
         panel.set_xlabel("born at (s)")

@@ -167,11 +167,9 @@ def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: 
         samples.append((until_ns, load.name, "out_of_order_count", float(reordered_count)))
         mine = [move for move in moves if move.unit == load.name]
         samples += [row for one in consumers for row in gaps(one, mine, epoch_ns)]
-    samples += [(move.asked_at_ns - epoch_ns, move.unit, "landed_count", float(move.landed)) for move in moves]
     for move in moves:
-        samples.append(
-            (move.asked_at_ns - epoch_ns, move.unit, "rest_ns", float(move.answered_at_ns - move.asked_at_ns))
-        )
+        of_move = {"landed_count": move.landed, "rest_ns": move.answered_at_ns - move.asked_at_ns}
+        samples += [(move.asked_at_ns - epoch_ns, move.unit, metric, float(value)) for metric, value in of_move.items()]
     for metric in ("offered_count", "undelivered_count", "unacknowledged_count", "surplus_count"):
         samples.append((until_ns, "clients", metric, float(getattr(total, metric))))
     late = [lateness_ns(told.sent["intended_at_ns"], told.sent["sent_at_ns"]) for _, told in seen]
