@@ -117,13 +117,13 @@ def _moves(data: Data) -> Frame:
 
 
 def _scenarios(data: Data, frame: SparkFrame, order: list[str]) -> Frame:
-    options = [f"factors['study.{option}'] as {option}" for option in ("faults", "broker_session")]
+    options = [f"coalesce(factors['study.{name}'], '') as {name}" for name in ("faults", "broker_session")]
     named = collect(frame.join(data.runs.selectExpr("run_id", "system", "repetition", *options), "run_id"), order)
     named["scenario"] = [_named(*told) for told in zip(named.faults, named.broker_session, strict=True)]
     return named.drop(columns=["faults", "broker_session", "run_id"])
 
 
-def _named(faults: str, session: str | None) -> str:
+def _named(faults: str, session: str) -> str:
     scenario = scenario_of(faults, SCENARIOS)
     return f"{scenario}, sessions of {session}" if session else scenario
 

@@ -1,5 +1,6 @@
 """Figures of placement in virtual time: claims E7 and E14 as published and spoiled, what is computed, what is drawn."""
 
+import json
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -158,6 +159,16 @@ def test_recovery_counts_from_the_fault() -> None:
     assert moves.loc["epulsar", "manager"].tolist() == [3, 8]
     assert moves.moves.isna().sum() == len(moves) - 1
     assert moves.usual_moves.notna().sum() == len(moves) / 2
+
+
+@pytest.mark.parametrize("broker", ["ours", "pulsar"])
+@pytest.mark.parametrize("scale", SCALES)
+def test_every_point_of_a_figure_of_failures_has_a_scenario_of_its_own(broker: str, scale: str) -> None:
+    specs = failure.points(SCALES[scale], {"broker": broker})
+    options = [spec.study_options for spec in specs]
+    names = [failure._named(json.dumps(one["faults"]), str(one.get("broker_session", ""))) for one in options]
+    assert set(names) <= {failure.NO_FAULT, *failure.TITLES} and failure.NO_FAULT in names
+    assert len({(spec.system, name) for spec, name in zip(specs, names, strict=True)}) == len(specs)
 
 
 def test_a_fault_lasts_until_it_is_mended() -> None:
