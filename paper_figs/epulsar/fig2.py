@@ -51,6 +51,7 @@ KINDS = {  # of messages: the paper's step (0: it has none), and what is written
     "Unload": (0, "unload: fence, own"),
     "Return": (7, "find it, connect"),
 }
+OTHERWISE = {("Close", False): "close: go to new", ("Fence", True): "fence, free it"}  # whether it is the baseline's
 BETWEEN = {  # on Pulsar
     "Release": ("load manager", "old broker"),
     "Fence": ("old broker", "store"),
@@ -79,7 +80,7 @@ def _on_pulsar(system: str) -> RunSpec:
     own: Json = {"bundles": 0} if system == "pulsar" else {"executors": 1}
     city = ("city-mec", {"sites": 2, "cloud_delay": WAN})
     point = placed(system, ("static-topics", load), city, {"duration": "14s"}, periodic="8s", probe="5s", **own)
-    return on_pulsar(point, persistent=False)
+    return on_pulsar(point)
 
 
 def tables(data: Data) -> FigureTables:
@@ -212,7 +213,7 @@ def _draw_arrow(axes: Axes, arrow: Any, is_baseline: bool) -> None:
     colour = "#222222" if step else "#888888"
     head = {"arrowstyle": "-|>", "color": colour, "lw": 0.9, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 8}
     axes.annotate("", along(1), along(0), zorder=3, arrowprops=head)
-    text = "close: go to new" if arrow.message == "Close" and not is_baseline else text
+    text = OTHERWISE.get((arrow.message, is_baseline), text)
     share = 0.45 if abs(end - start) < 2 else TEXT_AT.get(arrow.message, 0.30)
     x, y = along(share)
     _boxed(axes, text, (x, y - 3.5), 6.2, colour, {"fc": "#ffffff", "alpha": 0.75, "pad": 0.2, "lw": 0})
@@ -246,8 +247,8 @@ NOTES = (
     "client 8 ms (ours) from the new broker's site. The store takes 1 ms for a write. Its notifications to the load "
     "manager are left out. Under Pulsar (3) names no broker and (4) does not exist: the client asks the load manager "
     "first, and the new broker acquires the topic only when the client comes (7). Per-topic migration time is (1) to "
-    "(5) and does not differ. With --broker pulsar: a topic that is not persistent; each end of an arrow is told by "
-    "our nodes, the brokers' log or the client's; in virtual time of a model, that logs one step."
+    "(5) and does not differ. With --broker pulsar: a persistent topic; each end of an arrow is told by our "
+    "nodes, the brokers' log or the client's; in virtual time of a model, that logs one step."
 )
 TITLE, ONCE = "The migration of a topic, message by message", {"tiny": 1, "small": 1, "quick": 1, "paper": 1}
 EXPERIMENT = Experiment("epulsar-fig2", TITLE, "ePulsar, Fig. 2", points, (BROKER,), repetitions=ONCE)
