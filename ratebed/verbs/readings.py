@@ -90,6 +90,7 @@ def _stands_in(key: str, tried: dict[str, list[str]], extra: list[str]) -> bool:
     names = {reading.name for reading in readings_among(declared)}
     if not extra:
         return bool(names & tried.keys())
-    asked = {text[2:].partition("=")[0] for text in extra}
+    if not {text[2:].partition("=")[0] for text in extra} <= names:
+        return False
     (options,) = o.figure_options([key], extra).values()
-    return asked <= names and len(other_readings(declared, options)) == len(extra)
+    return len(other_readings(declared, options)) == len(extra)

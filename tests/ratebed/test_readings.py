@@ -12,7 +12,7 @@ from ratebed import judging
 from ratebed.options import make_request
 from ratebed.pipeline import make_plan, sections
 from ratebed.settings import other_readings
-from ratebed.verbs.readings import _cells, readings
+from ratebed.verbs.readings import _cells, _stands_in, _tried, readings
 from tests.ratebed import forced
 
 KEY = "srtm-forced"
@@ -89,3 +89,15 @@ def test_as_many_repetitions_as_are_asked_for(tmp_path: Path) -> None:
     assert len(make_plan(seven).campaign.wanted) == 7 and "--repetitions 7" in seven.command(KEY)
     with pytest.raises(SpecError, match="--repetitions -1; give at least 1"):
         make_request([KEY], False, "tiny", 1, 1, tmp_path, [], repetitions=-1)
+
+
+def test_of_all_figures_those_that_declare_a_reading_stand_in_its_cells() -> None:
+    keys = tuple(paper_figs.FIGURES)
+    tried = _tried(keys, [])
+    for cell in _cells(tried, together=False):
+        extra = [f"--{name}={value}" for name, value in cell.items()]
+        there = {key for key in keys if _stands_in(key, tried, extra)}
+        declaring = {
+            key for key in keys for option in paper_figs.load_figure(key).experiment.options if option.name in cell
+        }
+        assert there and there == (declaring if cell else there)
