@@ -187,7 +187,7 @@ def draw(tables: FigureTables) -> Drawing:
     scenarios = [key for key in TITLES if key in set(curves.scenario)]
     columns = max(1, len(scenarios))
     systems = [system for system in SYSTEMS if system in set(curves.system)] or SYSTEMS
-    inches = (max(2.35 * columns + 0.7, 7.0), 0.8 + 2.2 * len(systems))
+    inches = (max(2.35 * columns + 0.7, 8.4), 0.8 + 2.2 * len(systems))
     drawing, axes = panels(len(systems), columns, inches=inches, share_x=True, share_y=True)
     for row, system in enumerate(systems):
         mine, look = curves[curves.system == system], style_of(system)

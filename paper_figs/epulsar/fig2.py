@@ -32,7 +32,7 @@ CLIENT, TOPIC = "producer-1-1", "topic-1"
 LIFELINES = ("client", "old broker", "new broker", "store", "load manager")
 WAN = f"{WAN_MS}ms"  # one way: that of Fig. 7b
 MIGRATION, DOWNTIME, LIFELINE = series("", 5), series("", 0), Style("", "#777777", "", "-")
-TEXT_AT = {"Released": 0.82}  # shares of long arrows: beside "acquire topic" there is no room
+TEXT_AT = {("Released", 2): 0.82, ("Released", 3): 0.75, ("Close", 1): 0.36}  # share of an arrow so long: there is room
 BEFORE_HEAD = 0.15  # of a step's circle, in distances between lifelines
 KINDS = {  # of messages: the paper's step (0: it has none), and what is written at the arrow
     "Release": (1, "release topic"),
@@ -214,7 +214,8 @@ def _draw_arrow(axes: Axes, arrow: Any, is_baseline: bool) -> None:
     head = {"arrowstyle": "-|>", "color": colour, "lw": 0.9, "shrinkA": 0, "shrinkB": 0, "mutation_scale": 8}
     axes.annotate("", along(1), along(0), zorder=3, arrowprops=head)
     text = OTHERWISE.get((arrow.message, is_baseline), text)
-    share = 0.45 if abs(end - start) < 2 else TEXT_AT.get(arrow.message, 0.30)
+    length = abs(end - start)
+    share = TEXT_AT.get((arrow.message, length), 0.45 if length < 2 else 0.30)
     x, y = along(share)
     _boxed(axes, text, (x, y - 3.5), 6.2, colour, {"fc": "#ffffff", "alpha": 0.75, "pad": 0.2, "lw": 0})
     if step:

@@ -157,7 +157,8 @@ def _draw_latency(axes: Axes, runs: Frame, knees: Frame) -> None:
     for row in means.itertuples():
         label(axes, f"{row.consumers:.0f}", (row.out_rps, row.p95_ms), points=(5, 0), size=5)
     knee_rps, idle_ms = float(knees.knee_rps.iloc[0]), float(knees.idle_p95_ms.iloc[0])
-    rule(axes, knee_rps, "x", text=f"knee: {knee_rps:,.0f}/s")
+    if knee_rps < float(knees.most_rps.iloc[0]):
+        rule(axes, knee_rps, "x", text=f"knee: {knee_rps:,.0f}/s")
     rule(axes, KNEE * idle_ms, reference=True, text=f"{KNEE:g} x idle")
     axes.set_ylabel("p95 end-to-end latency (ms)")
     by_topics = [key(Style(f"topics: {topics}", colour, "o", "-"), line=False) for topics, colour in COLOURS.items()]
