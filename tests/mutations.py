@@ -552,9 +552,9 @@ SCHEDULER = _rows(
     ),
     (
         "the data plane lags behind the events",
-        "            self._plane.advance(at_ns)\n",
+        "            self._plane.advance(self.now_ns)\n",
         "            pass\n",
-        "test_the_data_plane_is_advanced_before_each_event",
+        "test_the_data_plane_is_advanced_before_it_is_asked_or_told",
     ),
 )
 # The rules of live runs, as pure functions from a run's records to its tables.

@@ -69,7 +69,7 @@ def play(schedule: SoakSchedule) -> MovesPlayed:
     )
     loop.report_every(SECOND_NS // 2)
     for at_ns, source, command in _moves(schedule, names):
-        loop.call_at(at_ns, _command, plane, source, command)
+        loop.call_at(at_ns, _command, loop, source, command)
     loop.fail(schedule.faults())
     loop.run(end_ns)
     loop.drain(end_ns + PATIENCE_NS)
@@ -127,9 +127,9 @@ def _moves(schedule: SoakSchedule, names: list[str]) -> list[tuple[int, str, Mov
     return moves
 
 
-def _command(plane: MovingPlane, source: str, command: MoveAway) -> None:
-    if plane.is_up(source):
-        plane.actuate(source, command, plane.fleet.now_ns)
+def _command(loop: MovingLoop, source: str, command: MoveAway) -> None:
+    if loop.plane.is_up(source):
+        loop.carried().actuate(source, command, loop.now_ns)
 
 
 def _undelivered(plane: MovingPlane, found: MovedMessages, end_ns: int) -> list[Breach]:

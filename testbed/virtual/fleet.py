@@ -256,7 +256,7 @@ class FleetPlane:
 
     def actuate(self, node: str, command: object, now_ns: int) -> None:
         """Set a broker's sub-bucket, keeping its tokens."""
-        assert now_ns == self.fleet.now_ns, "the loop advances the fleet before it delivers an event"
+        assert now_ns == self.fleet.now_ns, "the loop advances the fleet before it commands"
         if not isinstance(command, SetBucket) or command.topic != self.fleet.topic or node not in self.names:
             raise SystemFault(f"{node} commanded {command}", f"brokers set the bucket of {self.fleet.topic!r}")
         self.fleet.set_bucket(self.names.index(node), Envelope(command.rate_rps, command.burst_count))

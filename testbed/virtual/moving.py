@@ -154,7 +154,7 @@ class MovingPlane:
 
     def actuate(self, node: str, command: object, now_ns: int) -> None:
         """Set a sub-bucket, keeping its tokens, or move publishers away from the node's broker."""
-        assert now_ns == self.fleet.now_ns, "the loop advances the plane before it delivers an event"
+        assert now_ns == self.fleet.now_ns, "the loop advances the plane before it commands"
         match command:
             case SetBucket(topic, rate_rps, burst_count) if topic == self.fleet.topic and node in self.names:
                 self.fleet.set_bucket(self.names.index(node), Envelope(rate_rps, burst_count))
@@ -262,9 +262,17 @@ class MovingLoop(EventLoop):
         super().fail(faults)
         for fault in faults:
             if isinstance(fault, Restart) and fault.node in self.plane.names:
-                self.call_at(fault.at_ns, self.plane.restart, fault.node)
+                self.call_at(fault.at_ns, self._bring_back, fault.node)
+
+    def carried(self) -> MovingPlane:
+        """See ``EventLoop``."""
+        super().carried()
+        return self.plane
 
     def drain(self, until_ns: int) -> None:
         """Go on while messages wait at publishers, and no longer."""
         while self.now_ns < until_ns and not self.plane.is_idle:
             self.run(min(self.now_ns + SECOND_NS // 10, until_ns))
+
+    def _bring_back(self, node: str) -> None:
+        self.carried().restart(node)

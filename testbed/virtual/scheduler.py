@@ -1,8 +1,9 @@
 """The event loop of virtual time: the body of all nodes of a run, which waits by going to the next instant.
 
-Events are handled in order of (instant, serial number): ties are first in, first out.  Before an
-event at instant t is delivered, the data plane is advanced to t.  Every message is encoded and
-decoded, so that what works here works on sockets, and its bytes are counted.
+Events are handled in order of (instant, serial number): ties are first in, first out.  Before the
+data plane is asked or told anything at instant t it is advanced to t, and not at other events, as a
+step of it costs more than what it carries.  Every message is encoded and decoded, so that what works
+here works on sockets, and its bytes are counted.
 """
 
 import heapq
@@ -61,7 +62,7 @@ class EventLoop:
         start_ns: int = 0,
         clock_offsets_ns: Mapping[str, int] | None = None,
     ):
-        self.now_ns = self._start_ns = start_ns
+        self.now_ns = self._start_ns = self._carried_ns = start_ns
         self.in_flight_count = 0
         self.journal = NodeJournal()
         self._boot, self._network, self._plane = boot, network, plane
@@ -119,17 +120,21 @@ class EventLoop:
 
     def run(self, until_ns: int) -> NodeJournal:
         """Handle all events up to and including ``until_ns``; may be called again with a later instant."""
-        heap, pop, plane = self._heap, heapq.heappop, self._plane
+        heap, pop = self._heap, heapq.heappop
         while heap and heap[0][0] <= until_ns:
-            at_ns, _, action, arguments = pop(heap)
-            if plane is None:
-                self.now_ns = at_ns
-            else:
-                self._advance(at_ns)
+            self.now_ns, _, action, arguments = pop(heap)
             action(*arguments)
-        self._advance(until_ns)
+        self.now_ns = until_ns
+        self.carried()
         self._tell_traffic()
         return self.journal
+
+    def carried(self) -> DataPlane | None:
+        """The data plane, if there is one, which has carried all traffic up to now."""
+        if self._plane is not None and self._carried_ns < self.now_ns:
+            self._plane.advance(self.now_ns)
+            self._carried_ns = self.now_ns
+        return self._plane
 
     def is_quiet(self) -> bool | None:
         """Is nothing queued at any node, and nothing under way?  None where a node does not say (``idle()``)."""
@@ -177,19 +182,15 @@ class EventLoop:
     def actuate(self, node: str, command: object) -> None:
         """Into the journal, and to the data plane."""
         self.journal.commands.append((self.now_ns, node, command))
-        if self._plane is not None:
-            self._plane.actuate(node, command, self.now_ns)
+        plane = self.carried()
+        if plane is not None:
+            plane.actuate(node, command, self.now_ns)
 
     def sample(self, node: str, metric: str, value: float) -> None:
         """Into the journal."""
         self.journal.samples.append((self.now_ns, node, metric, value))
 
     # --- events ----------------------------------------------------------------------------------
-
-    def _advance(self, at_ns: int) -> None:
-        if self._plane is not None and at_ns > self.now_ns:
-            self._plane.advance(at_ns)
-        self.now_ns = at_ns
 
     def _bound(self, name: str, event: Event) -> None:
         self._events_left -= 1
@@ -243,9 +244,10 @@ class EventLoop:
         self.occur(member, member.event_of(parcel.source, parcel.content))
 
     def _report(self, period_ns: int) -> None:
-        assert self._plane is not None
+        plane = self.carried()
+        assert plane is not None
         self.call_at(self.now_ns + period_ns, self._report, period_ns)
-        for name, measurement in self._plane.report():
+        for name, measurement in plane.report():
             self.occur(self._members[name], Report(measurement))
 
     # --- faults and counters ---------------------------------------------------------------------
@@ -256,8 +258,9 @@ class EventLoop:
             case Crash(_, node):
                 self._members[node].crash()
                 self._network.crash(node)
-                if self._plane is not None:
-                    self._plane.crash(node, self.now_ns)
+                plane = self.carried()
+                if plane is not None:
+                    plane.crash(node, self.now_ns)
             case Restart(_, node, copy_from):
                 self._restart(self._members[node], copy_from)
             case ClockSkew(_, node, offset_ns):

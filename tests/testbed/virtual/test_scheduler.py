@@ -222,7 +222,7 @@ class Plane:
         self.calls.append(("crash", node, now_ns))
 
 
-def test_the_data_plane_is_advanced_before_each_event() -> None:
+def test_the_data_plane_is_advanced_before_it_is_asked_or_told() -> None:
     def script(name: str, event: Event, now_ns: int) -> list[Effect]:
         return [Actuate("faster"), Sample("seen_count", event.measurement)] if isinstance(event, Report) else []
 
