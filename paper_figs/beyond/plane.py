@@ -98,7 +98,7 @@ def facts(data: Data, runs: Frame) -> Frame:
     from pyspark.sql import functions as f
 
     factors = named(data).set_index("run_id").factors
-    central = runs[runs.name == ORACLE].sort_values("run_id").drop_duplicates("load")
+    central = runs[runs.name == ORACLE].sort_values(["repetition", "run_id"]).drop_duplicates("load")
     its = f.col("run_id").isin([str(run_id) for run_id in central.run_id])
     asked = data.requests.where(its).groupBy("run_id")
     seen = asked.agg(f.count_distinct("user").alias("users"), (f.max("intended_at_ns") / SECOND_NS).alias("span_s"))

@@ -231,7 +231,7 @@ def data_of(folder: Path, specs: list[RunSpec]) -> Any:
 
     folders = []
     for number, spec in enumerate(specs):
-        folders.append(folder / "runs" / f"{number:02d}")
+        folders.append(folder / "runs" / f"{len(specs) - number:02d}")  # ids say nothing of who was first
         execute(spec, folders[-1].name, folders[-1])
     return load(session(), folders)
 
@@ -277,6 +277,9 @@ def test_tuned_leases_beat_the_static_split_on_other_seeds(tmp_path: Path) -> No
         )
         assert means[load, "leases", "over_admission_share"] < 0.03, "at no great price"
     assert (tables["facts"].refills > 3).all() and tables["facts"].rejected_share.between(0.05, 0.4).all()
+    runs = tables["runs"]
+    first = runs[runs.repetition == 0].groupby("load").offered_count.first().to_dict()
+    assert tables["facts"].set_index("load").requests.to_dict() == first, "of the first repetition, whatever ids say"
 
 
 @pytest.mark.slow
