@@ -229,15 +229,19 @@ def test_the_data_plane_is_advanced_before_it_is_asked_or_told() -> None:
     plane = Plane()
     loop, log = loop_of(script, plane=plane, start_ns=100)
     loop.report_every(10)
+    loop.inject("n1", 105, Delivery("n2", Note("x")))  # of which it hears nothing
+    loop.fail([Crash(115, "n1")])
     journal = loop.run(125)
     assert plane.calls == [
         ("advance", 110),
         ("n2", "faster", 110),
+        ("advance", 115),
+        ("crash", "n1", 115),
         ("advance", 120),
         ("n2", "faster", 120),
         ("advance", 125),
     ]
-    assert journal.samples == [(110, "n2", "seen_count", 1.0), (120, "n2", "seen_count", 3.0)]
+    assert journal.samples == [(110, "n2", "seen_count", 1.0), (120, "n2", "seen_count", 5.0)]
     assert journal.commands == [(110, "n2", "faster"), (120, "n2", "faster")]
     assert [at_ns for at_ns, _, event in log if isinstance(event, Start)] == [100, 100]
 
