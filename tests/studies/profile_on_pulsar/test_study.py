@@ -7,6 +7,7 @@ from core.units import SECOND_NS
 from harness.experiment import CALIBRATED, SCALES, RunSpec
 from harness.run import asked_of, resolve
 from paper_figs import load_figure
+from paper_figs.epulsar.profile import CORE_SHARE, SHARE_ON_PULSAR
 from studies.profile_on_pulsar.study import PulsarProfile
 
 TOPICS, PRODUCERS, CONSUMERS, RATE_RPS, SECONDS = 2, 2, 3, 20.0, 2
@@ -43,5 +44,5 @@ def test_the_figure_has_the_same_design_on_pulsar(scale: str) -> None:
     assert [one.workload_options for one in pulsars] == [one.workload_options for one in ours]
     for one in pulsars:
         request = asked_of(resolve(one))[1]
-        assert isinstance(request, PulsarProfile) and request.core_share == 0.25
+        assert isinstance(request, PulsarProfile) and request.core_share == SHARE_ON_PULSAR < CORE_SHARE
         assert (request.heat_ns, request.warm_up_ns) == (10 * SECOND_NS, 10 * SECOND_NS)
