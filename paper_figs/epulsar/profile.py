@@ -36,7 +36,7 @@ DESIGN = (  # topics, producers and consumers of each, bytes of a message, messa
 TWO_ENDS = ((1, 1, 1, 100, 50), (4, 1, 2, 1_000, 400))
 CORE_SHARE = 0.25  # ours: of one core, for the broker
 DURATION, WARM_UP = "4s", "1s"
-SHARE_ON_PULSAR = 0.15  # chosen after seed 2, where no point filled a quarter of a core; judged on fresh seeds
+SHARE_ON_PULSAR = 0.15  # chosen after seed 2, where no point filled a quarter of a core; to be judged on fresh seeds
 # A virtual machine has to get used to what it may take.
 ON_PULSAR: Json = {"duration": "20s", "warm_up": "10s", "core_share": SHARE_ON_PULSAR}
 REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
@@ -222,7 +222,7 @@ NOTES = (
     "instant. Messages out are those that consumers got, so beyond the knee they stay at what the broker can give. "
     "The quota stops the broker for up to 3 ms at a time. (a): small marks are repetitions. (b): error bars are 95 "
     "% intervals over repetitions. With --broker pulsar: a warm broker of Apache Pulsar, topics that are not "
-    f"persistent, {SHARE_ON_PULSAR:g} of a core: chosen after a quarter had not been filled, judged on fresh seeds."
+    f"persistent, {SHARE_ON_PULSAR:g} of a core: chosen after a quarter was not filled, to be judged on fresh seeds."
 )
 TITLE = "Profile of a broker's data plane"
 EXPERIMENT = Experiment("epulsar-profile", TITLE, "ePulsar, 5.4", points, (BROKER,), repetitions=REPETITIONS)
