@@ -27,7 +27,7 @@ def draw(tables: FigureTables) -> Drawing:
     interval_ms = runs.interval_ms.max()
     titles = [f"{style_of(system).label}, {load_of(size)}" for system, size in PANELS]
     titles += ["bytes of control, 1 ms, alone", "lowest p99 that keeps the contract (ms)"]
-    sheet, flat = drawing.panels(3, 2, titles, (7.2, 8.2), heights=[1, 1, 1.25])
+    sheet, flat = drawing.panels(3, 2, titles, (8.4, 8.2), heights=[1, 1, 1.25])
     for axes, (system, size) in zip(flat, PANELS, strict=False):
         part = runs[(runs.system == system) & (runs.group_size == size)]
         _draw_by_rtt(axes, part[part.interval_ms.isna() | (part.interval_ms == interval_ms)], runs)
@@ -102,4 +102,4 @@ def _draw_winners(axes: Axes, winners: Frame) -> None:
         rows.append(row)
     named = [["alone" if size == 1 else f"groups of {size:g}", "p99"] for size in sizes]
     header = ["trip · every", *(name for pair in named for name in pair)]
-    drawing.draw_table(axes, header, rows, (2.0, *((3.6, 1.0) * len(sizes))))
+    drawing.draw_table(axes, header, rows, (1.9, *((3.5, 1.2) * len(sizes))))
