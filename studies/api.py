@@ -16,7 +16,7 @@ from core.units import SECOND_NS, duration_ns
 from studies.spec import RunSpec
 from systems.api import System
 from systems.parts.options import span_ns
-from testbed.api import Testbed
+from testbed.api import SiteServers, Testbed
 from testbed.brokers.model import slo_ns
 from testbed.topologies.topology import Topology
 from testbed.trust.evidence import NOTHING, RunEvidence
@@ -76,7 +76,7 @@ class Study(Generic[C, A, R]):
 
     ``virtual``, ``live``: the bodies.  A body is a module, or the name of one, with ``run(asked)``, live
     ``run(site, asked)``, and where it, or a testbed, cannot do all that can be asked, ``check(testbed, asked)``, a
-    SpecError.
+    SpecError.  Live, ``servers(asked)`` are those that it wants on the site, and which other runs may have had.
     """
 
     key: str
@@ -104,12 +104,17 @@ class Study(Generic[C, A, R]):
         if hasattr(body, "check"):
             body.check(testbed, asked)
 
+    def servers(self, testbed: Testbed, asked: A) -> SiteServers | None:
+        """What the site of a live run has before it begins; None: bare hosts."""
+        wanted: SiteServers | None = getattr(self.body(testbed), "servers", lambda asked: None)(asked)
+        return wanted
+
     def carry_out(self, testbed: Testbed, asked: A) -> R:
         """Run on the testbed: on a site that is made for it, or in virtual time."""
         body = self.body(testbed)
         answer: R
         if testbed.real_time:
-            with testbed.site(asked.topology, asked.seed) as site:
+            with testbed.site(asked.topology, asked.seed, self.servers(testbed, asked)) as site:
                 answer = body.run(site, asked)
         else:
             answer = body.run(asked)

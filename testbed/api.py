@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 TestbedOptions = Mapping[str, object]  # a run's ``testbed_options``: plain values
 
 
+class SiteServers(Protocol):
+    """Servers that take long to start.  Equal ones are as good as each other, for one run after another."""
+
+    def on(self, site: "Site") -> AbstractContextManager[object]:
+        """Started on a site, and ended."""
+
+
 class Testbed(Protocol):
     """A place.
 
@@ -39,8 +46,9 @@ class Testbed(Protocol):
     def input_files(self, options: TestbedOptions) -> tuple[str, ...]:
         """The files that a run's options name: what is in them belongs to its identity."""
 
-    def site(self, topology: Topology, seed: int) -> "AbstractContextManager[Site]":
+    def site(self, topology: Topology, seed: int, servers: SiteServers | None = None) -> "AbstractContextManager[Site]":
         """Hosts and links as ``topology`` says, taken down at the end; ``seed``: of what the links draw.
 
+        ``servers`` are up on it, and are its ``servers``; whoever has them has a site that may have carried other runs.
         An error on the way out has ``logs``, what the processes printed.  Never asked of virtual time.
         """

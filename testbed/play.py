@@ -11,7 +11,7 @@ from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
-from testbed.trust.evidence import RunEvidence
+from testbed.trust.evidence import INVALID, RunEvidence
 from testbed.trust.observed import Findings
 
 LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch: everybody has heard it by then
@@ -99,6 +99,7 @@ class Observer:
         ``scale_ns``: the smallest latency that matters.
         """
         self.site, self.findings = site, Findings(scale_ns, site.verify())
+        self.findings.counters_before = site.counters()
         self.watch = site.watched()  # to be entered while the load goes on
 
     def evidence(self) -> RunEvidence:
@@ -109,4 +110,6 @@ class Observer:
             if not self.findings.faulty:  # a host that was crashed on purpose counts no more
                 raise
         self.findings.notes = [*self.findings.notes, *self.site.notes]
-        return self.findings.evidence(self.watch.seen(), read_logs(self.site.folder / "logs"))
+        evidence = self.findings.evidence(self.watch.seen(), read_logs(self.site.folder / "logs"))
+        self.site.is_worn = self.findings.faulty or evidence.fidelity.validity == INVALID
+        return evidence

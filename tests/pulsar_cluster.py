@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
+
 if TYPE_CHECKING:
     from testbed.servers.pulsar.cluster import PulsarCluster
     from testbed.topologies.topology import Topology
@@ -38,5 +40,23 @@ def started(folder: Path) -> Iterator["PulsarCluster"]:
     with (
         MininetSite(topology, folder / "run", folder) as site,
         PulsarCluster(site, NAMES, "store", NAMES[:1], broker_options=group_settings(1)) as up,
+        leaving_nothing(up, folder),
     ):
         yield up
+
+
+@contextmanager
+def leaving_nothing(cluster: "PulsarCluster", folder: Path) -> Iterator[None]:
+    """At the end the cluster is stopped; its processes are gone, and have written nowhere but in ``folder``."""
+    from testbed.hosts.capabilities import CHECKOUT
+    from testbed.hosts.state import start_time
+
+    yield
+    pids = [process.pid for _, process in cluster.processes if process.alive]
+    used = {file.path for pid in pids for file in psutil.Process(pid).memory_maps()}
+    used |= {file.path for pid in pids for file in psutil.Process(pid).open_files()}
+    ours = str(folder), str(CHECKOUT)  # the checkout, too, may be anywhere
+    assert not [path for path in used if path.startswith("/tmp/") and not path.startswith(ours)]
+    assert not Path("logs").exists(), "a log was written where we are"
+    cluster.stop()
+    assert pids and [start_time(pid) for pid in pids] == [None] * len(pids)

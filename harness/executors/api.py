@@ -1,6 +1,6 @@
 """What a campaign asks of whoever executes its runs."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -9,6 +9,7 @@ from collectors.writer import record_failure
 from core.errors import MachineError, described
 from harness.experiment import RunSpec
 from testbed import load_testbed
+from testbed.api import Testbed
 
 Work = tuple[RunSpec, str, Path]  # a run, its id, and the folder of all runs
 
@@ -37,12 +38,14 @@ def is_live(item: Work) -> bool:
     return load_testbed(item[0].testbed).real_time
 
 
-def work(spec: RunSpec, run_id: str, runs: Path) -> Finished:
-    """One run, errors caught: what a worker process executes."""
+def work(
+    spec: RunSpec, run_id: str, runs: Path, place: Callable[[Testbed], Testbed] = lambda testbed: testbed
+) -> Finished:
+    """One run, errors caught: what a worker process executes.  ``place``: see ``harness.run.execute``."""
     from harness.run import execute
 
     try:
-        seconds = execute(spec, run_id, runs / run_id)
+        seconds = execute(spec, run_id, runs / run_id, place)
     except Exception as error:
         fatal = isinstance(error, MachineError)
         if not fatal or load_testbed(spec.testbed).real_time:  # the logs of its processes tell why

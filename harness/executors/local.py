@@ -6,14 +6,16 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from multiprocessing import active_children, get_context, parent_process, resource_tracker
 
 from core.errors import MachineError
 from core.garbage import collect_rarely
 from harness.executors.api import Finished, Work, is_live, work
+from harness.experiment import RunSpec
 from testbed.hosts.cleaning import remove_left
+from testbed.hosts.kept import SiteAsked, SiteKeeper
 from testbed.hosts.lock import machine_lock
 
 
@@ -68,6 +70,39 @@ def spawning_pool(jobs: int, begin: Callable[[], None]) -> ProcessPoolExecutor:
     return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=begin)
 
 
+def by_site(live: list[Work]) -> list[list[Work]]:
+    """In their order, but that runs which may have a site one after another are together.
+
+    Who is first has servers that have done nothing yet: another run in each repetition.
+    """
+    groups: list[tuple[SiteAsked | None, list[Work]]] = []
+    for item in live:
+        asked = None
+        with suppress(Exception):  # whatever is wrong with a run is told when it is its turn
+            asked = _site_of(item[0])
+        same = next((members for other, members in groups if asked is not None and other == asked), None)
+        if same is None:
+            groups.append((asked, [item]))
+        else:
+            same.append(item)
+    return [_rotated(members) for _, members in groups]
+
+
+def _site_of(spec: RunSpec) -> SiteAsked | None:
+    """What a live run asks for before it begins; None where it wants no servers: its site is nobody else's."""
+    from harness.run import asked_of, resolve
+
+    point = resolve(spec)
+    study, asked = asked_of(point)
+    servers = study.servers(point.testbed, asked)
+    return None if servers is None else SiteAsked(point.testbed, asked.topology, asked.seed, servers)
+
+
+def _rotated(members: list[Work]) -> list[Work]:
+    first = members[0][0].repetition % len(members)
+    return members[first:] + members[:first]
+
+
 class LocalExecutor:
     """The cores of this machine, a process each; runs in real time follow one by one, with the machine locked."""
 
@@ -87,10 +122,12 @@ class LocalExecutor:
     def _one_by_one(live: list[Work]) -> Iterator[Finished]:
         """In real time a process may fail to come up; when that happens twice in a row, the machine is at fault."""
         failed_before = False
-        for item in live:
-            finished = work(*item)
-            yield replace(finished, fatal=finished.fatal and failed_before)
-            failed_before = finished.fatal
+        for items in by_site(live):
+            with SiteKeeper() as keeper:
+                for item in items:
+                    finished = work(*item, keeper.place)
+                    yield replace(finished, fatal=finished.fatal and failed_before)
+                    failed_before = finished.fatal
 
     def _together(self, work_list: list[Work]) -> Iterator[Finished]:
         if self.jobs == 1 or len(work_list) < 2:

@@ -19,7 +19,7 @@ from pathlib import Path
 from core.units import SECOND_NS
 from harness.nemesis.clock import step
 from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, Trouble
-from testbed.api import Testbed
+from testbed.api import SiteServers, Testbed
 from testbed.hosts.places import Place
 from testbed.hosts.site import Site
 from testbed.hosts.state import start_time
@@ -148,10 +148,10 @@ class DisturbedPlace(Place):
     nemesis: Nemesis | None = None
 
     @contextmanager
-    def site(self, topology: Topology, seed: int) -> Iterator[Site]:
+    def site(self, topology: Topology, seed: int, servers: SiteServers | None = None) -> Iterator[Site]:
         """See ``testbed.api.Testbed``."""
         assert self.nemesis is not None
-        with super().site(topology, seed) as site, self.nemesis.beside(site):
+        with super().site(topology, seed, servers) as site, self.nemesis.beside(site):
             yield site
 
 

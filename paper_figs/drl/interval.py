@@ -138,10 +138,12 @@ def measure_f14(tables: Tables) -> Evidence:
     """Gossip much faster than b / r, and much slower."""
     split = steady_of(tables, "delay_ms", SPLIT)
     fast, slow = (samples(steady_of(tables, "delay_ms", COUNTER, every) - split) for every in (FASTEST, EACH_SECOND))
-    return Evidence((
-        below("p99 access delay, counter each 10 ms minus split", fast, 0.0, "ms"),
-        above("p99 access delay, counter each second minus split", slow, 0.0, "ms"),
-    ))  # fmt: skip
+    return Evidence(
+        (
+            below("p99 access delay, counter each 10 ms minus split", fast, 0.0, "ms"),
+            above("p99 access delay, counter each second minus split", slow, 0.0, "ms"),
+        )
+    )
 
 
 def measure_f15(tables: Tables) -> Evidence:
@@ -167,16 +169,39 @@ def measure_f16(tables: Tables) -> Evidence:
 
 HERE = ("drl-interval",)
 CLAIMS = (
-    Claim("F13", "ours, by SRTM V-D", "However often a bucket is divided anew, steady traffic does not thank for it: "
-          "TB Adaptor, leases and throttlers leave the penalty at every interval.", HERE, measure_f13,
-          why="A burst lasts b / r, 20 to 30 ms: whoever passes parts on every 10 ms has them there in time."),
-    Claim("F14", "ours, by the thesis, 3.1", "Gossip has to be faster than b / r: every 10 ms the counter's access "
-          "delay is below a split bucket's, each second above.", HERE, measure_f14),
-    Claim("F15", "ours, by the thesis, 3.1", "Credit grows with the interval: each second the counter owes the bucket "
-          "more than every 10 ms.", HERE, measure_f15),
-    Claim("F16", "ours, by SRTM V-D", "A shift is what speed is for: whoever speaks ten times a second is back at the "
-          "SLO sooner than who speaks every ten seconds.", HERE, measure_f16),
-)  # fmt: skip
+    Claim(
+        "F13",
+        "ours, by SRTM V-D",
+        "However often a bucket is divided anew, steady traffic does not thank for it: "
+        "TB Adaptor, leases and throttlers leave the penalty at every interval.",
+        HERE,
+        measure_f13,
+        why="A burst lasts b / r, 20 to 30 ms: whoever passes parts on every 10 ms has them there in time.",
+    ),
+    Claim(
+        "F14",
+        "ours, by the thesis, 3.1",
+        "Gossip has to be faster than b / r: every 10 ms the counter's access "
+        "delay is below a split bucket's, each second above.",
+        HERE,
+        measure_f14,
+    ),
+    Claim(
+        "F15",
+        "ours, by the thesis, 3.1",
+        "Credit grows with the interval: each second the counter owes the bucket more than every 10 ms.",
+        HERE,
+        measure_f15,
+    ),
+    Claim(
+        "F16",
+        "ours, by SRTM V-D",
+        "A shift is what speed is for: whoever speaks ten times a second is back at the "
+        "SLO sooner than who speaks every ten seconds.",
+        HERE,
+        measure_f16,
+    ),
+)
 NOTES = (
     "Steady: independent publishers on LB's four brokers, as in drl-frontier; bytes of all messages of control in the "
     "judged round. After a shift: as in drl-shift, seconds whose p99 is above the SLO. Means with 95 % intervals over "

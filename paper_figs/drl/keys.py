@@ -50,8 +50,11 @@ CASES: dict[str, tuple[Json, Json]] = {  # options of the workload and of the st
     BROKERS_DIFFER: ({}, {"broker_cores": [2, 2, 1, 1, 1, 1]}),
 }
 RIGHT, WRONG, MISSING, NOISY = "right", "wrong", "missing", "noisy"
-MISTAKES = {WRONG: series("wrong keys", 5, "o"), MISSING: series("missing keys", 0, "s", "--"),
-            NOISY: series("noisy keys", 3, "^", "-.")}  # fmt: skip
+MISTAKES = {
+    WRONG: series("wrong keys", 5, "o"),
+    MISSING: series("missing keys", 0, "s", "--"),
+    NOISY: series("noisy keys", 3, "^", "-."),
+}
 FACTORS = {
     "kind": "workload.arrivals",
     **{name: f"workload.{name}" for name in MISTAKES},
@@ -126,8 +129,12 @@ ROWS = {  # a column of the runs, and its name
 def draw(tables: FigureTables) -> Drawing:
     """A column a case (and kind of arrivals), a row a measure, over the share of mistaken keys."""
     runs = tables["runs"]
-    cases = [(case, kind) for kind in ("poisson", "periodic") for case in CASES
-             if ((runs.arrivals == kind) & (runs.case == case)).any()]  # fmt: skip
+    cases = [
+        (case, kind)
+        for kind in ("poisson", "periodic")
+        for case in CASES
+        if ((runs.arrivals == kind) & (runs.case == case)).any()
+    ]
     inches = (0.5 + 2.5 * len(cases), 6.6)
     sheet, flat = drawing.panels(len(ROWS), len(cases), (), inches, None, (3, 2, 1.5, 1.5), True, "row")
     for place, (case, kind) in enumerate(cases):
@@ -268,33 +275,52 @@ SCATTER = (
 )
 CLAIMS = (
     Claim(
-        "K1", "ours, by IV-B and IV-C", "With random keys SRTM's p99 is no worse (15 %) than Max-Min's, which looks at "
-        "no key; what it pays for them is rounds.", HERE, measure_k1,
+        "K1",
+        "ours, by IV-B and IV-C",
+        "With random keys SRTM's p99 is no worse (15 %) than Max-Min's, which looks at "
+        "no key; what it pays for them is rounds.",
+        HERE,
+        measure_k1,
         why=SCATTER,
     ),
     Claim(
-        "K2", "ours, by IV-C", "SRTM's p99 and its access delay rise with the share of wrong keys.", HERE,
+        "K2",
+        "ours, by IV-C",
+        "SRTM's p99 and its access delay rise with the share of wrong keys.",
+        HERE,
         measure_k2,
         why="Where no number of brokers meets the SLO the search answers with the best it measured: everybody on one "
         "broker, as before any split. There nobody waits for tokens, and bursts are worked through whole: wrong keys "
         "cost latency, but no access delay.",
     ),
     Claim(
-        "K3", "ours", "A missing key costs less than a wrong one: a publisher without a key is spread at random, and "
-        "does not disturb another group's shares.", HERE, measure_k3,
-        why="Half of either is too much: nearly all searches run out of brokers and end on one."
+        "K3",
+        "ours",
+        "A missing key costs less than a wrong one: a publisher without a key is spread at random, and "
+        "does not disturb another group's shares.",
+        HERE,
+        measure_k3,
+        why="Half of either is too much: nearly all searches run out of brokers and end on one.",
     ),
-    Claim("K4", "ours", "To take two groups for one costs less than as many wrong keys.", HERE, measure_k4,
+    Claim(
+        "K4",
+        "ours",
+        "To take two groups for one costs less than as many wrong keys.",
+        HERE,
+        measure_k4,
         why="More of these searches end on several brokers, where a fresh minute can wait for tokens; more of those "
         "with wrong keys on one.",
     ),
     Claim("K5", "ours", "Without any key SRTM does as with random ones (15 %).", HERE, measure_k5),
     Claim(
-        "K6", "ours, by Fig. 7", "With right keys SRTM's p99 is below Max-Min's, also where publishers' rates or "
-        "brokers' capacities differ.", HERE, measure_k6,
+        "K6",
+        "ours, by Fig. 7",
+        "With right keys SRTM's p99 is below Max-Min's, also where publishers' rates or brokers' capacities differ.",
+        HERE,
+        measure_k6,
         why=SCATTER,
     ),
-)  # fmt: skip
+)
 NOTES = (
     "SRTM (marks) over the share of its keys that are not right, Max-Min and LB (lines across, with bands), which look "
     "at no key; means with 95 % intervals over repetitions, of the p99 geometric ones, each judged on a fresh minute. "

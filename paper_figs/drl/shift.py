@@ -35,7 +35,7 @@ from paper_figs.drl.shifts import (
     named,
     point,
     runs_of,
-)  # fmt: skip
+)
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.intervals import floored, geometric
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
@@ -143,19 +143,27 @@ def over_slo(tables: Tables, way: str, share: float) -> Series:
 def measure_f8(tables: Tables) -> Evidence:
     """Within a broker's capacity: who divides anew against split, settled."""
     split = at(tables, "settled_ms", SPLIT, WITHIN)
-    return Evidence(tuple(
-        below(f"log2 settled p99, {way} over split", samples(doublings(at(tables, "settled_ms", way, WITHIN), split)),
-              0.0, "doublings")
-        for way in (ADAPTOR, LEASES)
-    ))  # fmt: skip
+    return Evidence(
+        tuple(
+            below(
+                f"log2 settled p99, {way} over split",
+                samples(doublings(at(tables, "settled_ms", way, WITHIN), split)),
+                0.0,
+                "doublings",
+            )
+            for way in (ADAPTOR, LEASES)
+        )
+    )
 
 
 def measure_f9(tables: Tables) -> Evidence:
     """Beyond it: who divides anew against the SLO."""
-    return Evidence(tuple(
-        above(f"log2 settled p99 over the SLO, {way}", samples(over_slo(tables, way, BEYOND)), 0.0, "doublings")
-        for way in (ADAPTOR, LEASES)
-    ))  # fmt: skip
+    return Evidence(
+        tuple(
+            above(f"log2 settled p99 over the SLO, {way}", samples(over_slo(tables, way, BEYOND)), 0.0, "doublings")
+            for way in (ADAPTOR, LEASES)
+        )
+    )
 
 
 def measure_f10(tables: Tables) -> Evidence:
@@ -179,12 +187,14 @@ def measure_f12(tables: Tables) -> Evidence:
     """What moving costs."""
     held, moves = (samples(at(tables, name, BOTH, BEYOND)) for name in ("held_share", "move_count"))
     idle = samples(at(tables, "move_count", MIGRATION, WITHIN))
-    return Evidence((
-        at_most("to 90 %: share of messages that waited at their publisher", held, 0.05),
-        at_most("to 90 %: moves of 100 publishers", moves, 50.0, "moves"),
-        at_most("to 60 %: migration's moves", idle, 0.0, "moves"),
-        above("to 90 %: anybody moves", moves, 0.0, "moves"),
-    ))  # fmt: skip
+    return Evidence(
+        (
+            at_most("to 90 %: share of messages that waited at their publisher", held, 0.05),
+            at_most("to 90 %: moves of 100 publishers", moves, 50.0, "moves"),
+            at_most("to 60 %: migration's moves", idle, 0.0, "moves"),
+            above("to 90 %: anybody moves", moves, 0.0, "moves"),
+        )
+    )
 
 
 HERE, OURS = ("drl-shift",), "ours, by SRTM V-D"
@@ -193,17 +203,45 @@ DEBT = (
     "hangs on chance."
 )
 CLAIMS = (
-    Claim("F8", OURS, "After a shift within a broker's capacity tokens are enough: TB Adaptor and leases end below a "
-          "split bucket.", HERE, measure_f8),
-    Claim("F9", OURS, "After a shift beyond a broker's capacity they are not: neither TB Adaptor nor leases come back "
-          "to the SLO.", HERE, measure_f9),
-    Claim("F10", OURS, "Publishers that move clear it: migration, with and without TB Adaptor, comes back to the SLO.",
-          HERE, measure_f10, why=DEBT),
-    Claim("F11", OURS, "Tokens should follow publishers: TB Adaptor and migration together clear it sooner than "
-          "migration alone.", HERE, measure_f11, why=DEBT),
-    Claim("F12", OURS, "What it costs: at most 5 % of the messages wait at their publisher, at most half of the "
-          "publishers move, and nobody where no broker is overloaded.", HERE, measure_f12),
-)  # fmt: skip
+    Claim(
+        "F8",
+        OURS,
+        "After a shift within a broker's capacity tokens are enough: TB Adaptor and leases end below a split bucket.",
+        HERE,
+        measure_f8,
+    ),
+    Claim(
+        "F9",
+        OURS,
+        "After a shift beyond a broker's capacity they are not: neither TB Adaptor nor leases come back to the SLO.",
+        HERE,
+        measure_f9,
+    ),
+    Claim(
+        "F10",
+        OURS,
+        "Publishers that move clear it: migration, with and without TB Adaptor, comes back to the SLO.",
+        HERE,
+        measure_f10,
+        why=DEBT,
+    ),
+    Claim(
+        "F11",
+        OURS,
+        "Tokens should follow publishers: TB Adaptor and migration together clear it sooner than migration alone.",
+        HERE,
+        measure_f11,
+        why=DEBT,
+    ),
+    Claim(
+        "F12",
+        OURS,
+        "What it costs: at most 5 % of the messages wait at their publisher, at most half of the "
+        "publishers move, and nobody where no broker is overloaded.",
+        HERE,
+        measure_f12,
+    ),
+)
 NOTES = (
     f"Study moving, calibration edge, {DURATION_S} s with the shift after {SHIFT_AT_S} s; settled: the last "
     f"{SETTLED_S} s. Above: geometric means of each second's p99 with 95 % intervals, by intended instants. Below: "

@@ -74,20 +74,24 @@ def runs_of(data: Data) -> Frame:
     late = after & (f.col("in_time") < 0.99 * f.col("count"))  # its p99 is above the SLO, told without sorting
     held = counts.where(after & (f.col("metric") == "held_time")).groupBy("run_id").agg(f.sum("count").alias("held"))
     many = every.groupBy("run_id").agg(
-        f.sum("count").alias("message_count"), f.sum(f.when(after, f.col("count"))).alias("after_count"),
+        f.sum("count").alias("message_count"),
+        f.sum(f.when(after, f.col("count"))).alias("after_count"),
         f.sum(f.when(late, 1.0).otherwise(0.0)).alias("above_s"),
-    )  # fmt: skip
+    )
     moves = percentiles(closed, ["run_id"], [0.5]).selectExpr(
         "run_id", "count as move_count", f"mean_ns / {MILLISECOND_NS} as closed_ms"
     )
     sent = data.table("usage").groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes"))
     measured = (
-        settled.join(slo.drop("slo_ns"), "run_id").join(moves, "run_id", "left").join(many, "run_id")
-        .join(held, "run_id", "left").join(sent, "run_id", "left")
+        settled.join(slo.drop("slo_ns"), "run_id")
+        .join(moves, "run_id", "left")
+        .join(many, "run_id")
+        .join(held, "run_id", "left")
+        .join(sent, "run_id", "left")
         .withColumn("held_share", f.col("held") / f.col("after_count"))
         .fillna(0.0, list(MEASURES))
         .withColumn("control_bytes", f.col("sent_bytes") / f.col("message_count"))
-    )  # fmt: skip
+    )
     return named(with_point(data, measured.drop("held", "after_count", "message_count", "sent_bytes"), FACTORS))
 
 

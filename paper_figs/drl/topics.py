@@ -184,29 +184,39 @@ def at(tables: Tables, value: str, placement: str, sharing: str, gap: str) -> Se
 
 def measure_f17(tables: Tables) -> Evidence:
     """Split buckets: SRTM's places against all brokers."""
-    return Evidence(tuple(
-        below(f"{LOADS[gap]}: share of topics that miss, SRTM minus LB",
-              samples(at(tables, "missed_share", SRTM, SPLIT, gap) - at(tables, "missed_share", LB, SPLIT, gap)))
-        for gap in LOADS
-    ))  # fmt: skip
+    return Evidence(
+        tuple(
+            below(
+                f"{LOADS[gap]}: share of topics that miss, SRTM minus LB",
+                samples(at(tables, "missed_share", SRTM, SPLIT, gap) - at(tables, "missed_share", LB, SPLIT, gap)),
+            )
+            for gap in LOADS
+        )
+    )
 
 
 def measure_f18(tables: Tables) -> Evidence:
     """A store and all brokers against SRTM's places with split buckets."""
-    return Evidence(tuple(
-        below(f"{LOADS[gap]}: share of topics that miss, LB with the store minus SRTM, split",
-              samples(at(tables, "missed_share", LB, STORE, gap) - at(tables, "missed_share", SRTM, SPLIT, gap)))
-        for gap in LOADS
-    ))  # fmt: skip
+    return Evidence(
+        tuple(
+            below(
+                f"{LOADS[gap]}: share of topics that miss, LB with the store minus SRTM, split",
+                samples(at(tables, "missed_share", LB, STORE, gap) - at(tables, "missed_share", SRTM, SPLIT, gap)),
+            )
+            for gap in LOADS
+        )
+    )
 
 
 def measure_f19(tables: Tables) -> Evidence:
     """Who was within the SLO at first, and misses it over the residence."""
     ours, stores = at(tables, "spoilt_share", SRTM, SPLIT, FULL), at(tables, "spoilt_share", LB, STORE, FULL)
-    return Evidence((
-        above("full: share of topics spoilt, SRTM, split, minus LB with the store", samples(ours - stores)),
-        above("full: share of topics spoilt, SRTM, split", samples(ours), 0.05),
-    ))  # fmt: skip
+    return Evidence(
+        (
+            above("full: share of topics spoilt, SRTM, split, minus LB with the store", samples(ours - stores)),
+            above("full: share of topics spoilt, SRTM, split", samples(ours), 0.05),
+        )
+    )
 
 
 def measure_f20(tables: Tables) -> Evidence:
@@ -217,17 +227,41 @@ def measure_f20(tables: Tables) -> Evidence:
 
 HERE, OURS = ("drl-topics",), "ours, by SRTM IV"
 CLAIMS = (
-    Claim("F17", OURS, "Among residents, too, what is split is to be concentrated: with split buckets fewer topics "
-          "miss their SLOs on SRTM's brokers than on LB's.", HERE, measure_f17),
-    Claim("F18", OURS, "A near store lets a topic be everywhere: on LB's brokers with a store fewer topics miss their "
-          "SLOs than on SRTM's with split buckets.", HERE, measure_f18),
-    Claim("F19", OURS, "What a search finds does not last: of the topics that are within their SLO at first more than "
-          "5 % miss it over their residence, and more than under LB with a store.", HERE, measure_f19,
-          why="Of some 17 topics a run that are within their SLO at first it is two that are spoilt: chance decides."),
-    Claim("F20", OURS, "Groups dealt out evenly pay among residents: SRTM's topics are above their SLOs less of the "
-          "time than Max-Min's.", HERE, measure_f20,
-          why="Two topics in three and more are on one broker under either, where nothing is dealt out."),
-)  # fmt: skip
+    Claim(
+        "F17",
+        OURS,
+        "Among residents, too, what is split is to be concentrated: with split buckets fewer topics "
+        "miss their SLOs on SRTM's brokers than on LB's.",
+        HERE,
+        measure_f17,
+    ),
+    Claim(
+        "F18",
+        OURS,
+        "A near store lets a topic be everywhere: on LB's brokers with a store fewer topics miss their "
+        "SLOs than on SRTM's with split buckets.",
+        HERE,
+        measure_f18,
+    ),
+    Claim(
+        "F19",
+        OURS,
+        "What a search finds does not last: of the topics that are within their SLO at first more than "
+        "5 % miss it over their residence, and more than under LB with a store.",
+        HERE,
+        measure_f19,
+        why="Of some 17 topics a run that are within their SLO at first it is two that are spoilt: chance decides.",
+    ),
+    Claim(
+        "F20",
+        OURS,
+        "Groups dealt out evenly pay among residents: SRTM's topics are above their SLOs less of the "
+        "time than Max-Min's.",
+        HERE,
+        measure_f20,
+        why="Two topics in three and more are on one broker under either, where nothing is dealt out.",
+    ),
+)
 NOTES = (
     "Study topics, calibration srtm-hundredth: the paper's costs times a hundred, so that 20 ms to a store are 0.2 ms. "
     f"A topic misses its SLO where more than {LATE_PERCENT:g} % of its messages over the whole residence take longer, "
@@ -237,7 +271,10 @@ NOTES = (
 )
 TITLE = "Topics arrive and leave: every resident topic's SLO"
 EXPERIMENT = Experiment(
-    "drl-topics", TITLE, "ours; systems of SRTM IV", points,
+    "drl-topics",
+    TITLE,
+    "ours; systems of SRTM IV",
+    points,
     skip_reason=lambda options: "the scale small has no grid: topics come and go in virtual time",
-)  # fmt: skip
+)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

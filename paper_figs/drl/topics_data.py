@@ -23,17 +23,21 @@ def stays_of(data: Data, early_s: int) -> Frame:
         .select("run_id", "topic", (f.col("at_ns") / SECOND_NS).alias(at))
         for kind, at in (("joined", "arrived_s"), ("left", "left_s"))
     )
-    owned = data.table("ownership").groupBy("run_id", "topic").agg(
-        f.min("start_ns").alias("start_ns"), f.max("end_ns").alias("end_ns"), f.count("*").alias("broker_count")
-    )  # fmt: skip
+    owned = (
+        data.table("ownership")
+        .groupBy("run_id", "topic")
+        .agg(f.min("start_ns").alias("start_ns"), f.max("end_ns").alias("end_ns"), f.count("*").alias("broker_count"))
+    )
     windows = data.table("topic_windows").join(owned.select("run_id", "topic", "start_ns"), ["run_id", "topic"])
     early = f.col("at_ns") < f.col("start_ns") + early_s * SECOND_NS
     counts = windows.groupBy("run_id", "topic").agg(
-        f.sum("message_count").alias("message_count"), f.sum("late_count").alias("late_count"),
-        f.count("*").alias("window_count"), f.sum(_is_late().cast("int")).alias("late_window_count"),
+        f.sum("message_count").alias("message_count"),
+        f.sum("late_count").alias("late_count"),
+        f.count("*").alias("window_count"),
+        f.sum(_is_late().cast("int")).alias("late_window_count"),
         f.sum(f.when(early, f.col("message_count"))).alias("early_count"),
         f.sum(f.when(early, f.col("late_count"))).alias("early_late_count"),
-    )  # fmt: skip
+    )
     spans = [(f.col(f"{end}_ns") / SECOND_NS).alias(f"{end}_s") for end in ("start", "end")]
     each = (
         came.join(left, ["run_id", "topic"], "left")
@@ -66,10 +70,13 @@ def runs_of(data: Data, stays: Frame) -> Frame:
     by_run = told.groupby(NAMED, sort=True)
     sums = by_run[["late_window_count", "window_count"]].sum()
     runs = by_run.agg(
-        missed_share=("missed", "mean"), spoilt_share=("spoilt", "mean"), broker_count=("broker_count", "mean"),
+        missed_share=("missed", "mean"),
+        spoilt_share=("spoilt", "mean"),
+        broker_count=("broker_count", "mean"),
         wait_s=("wait", "mean"),
-        ever_share=("ever", "mean"), topic_count=("topic", "count"),
-    )  # fmt: skip
+        ever_share=("ever", "mean"),
+        topic_count=("topic", "count"),
+    )
     runs = runs.assign(
         late_share=sums.late_window_count / sums.window_count,
         refused_share=stays.groupby(NAMED).is_refused.mean(),

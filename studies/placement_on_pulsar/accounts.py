@@ -23,7 +23,6 @@ from studies.placement_on_pulsar.load import due_of
 from studies.placement_on_pulsar.planes import PulsarScript
 from testbed.hosts.site import Site
 from testbed.servers.pulsar.client_log import downtimes
-from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.servers.pulsar.move_steps import steps_of
 from testbed.servers.pulsar.transfers import AROUND_NS, KNOWN_NS, SeenByClients, TopicTraffic, longest_gap_ns
 from testbed.trust.accounts import (
@@ -128,13 +127,13 @@ def spells_of(owned: Iterable[Owned], epoch_ns: int, until_ns: int) -> list[Spel
     return sorted((one for one in cut if one.start_ns < one.end_ns), key=lambda one: (one.start_ns, one.topic))
 
 
-def step_samples(cluster: PulsarCluster, script: PulsarScript, epoch_ns: int, until_ns: int) -> Iterator[Sample]:
+def step_samples(logs: Iterable[str], script: PulsarScript, epoch_ns: int, until_ns: int) -> Iterator[Sample]:
     """``step_…_ns`` of the run's moves, by the logs of its brokers."""
-    for node in script.brokers:
-        for at_ns, step, namespace, span_ns in steps_of(cluster.log_of(node)):
-            tenant, _, unit = namespace.partition("/")
-            if tenant == script.tenant and epoch_ns <= at_ns < epoch_ns + until_ns:
-                yield at_ns - epoch_ns, unit, step_metric(step), float(span_ns)
+    names = {f"{script.topic(name).space}/{bundle}": name for name, bundle in script.bundles().items()}
+    for log in logs:
+        for at_ns, step, unit, span_ns in steps_of(log):
+            if unit in names and epoch_ns <= at_ns < epoch_ns + until_ns:
+                yield at_ns - epoch_ns, names[unit], step_metric(step), float(span_ns)
 
 
 def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: Sequence[UnitMove]) -> PulsarAccounts:

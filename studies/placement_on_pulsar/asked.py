@@ -25,7 +25,7 @@ from testbed.trust.accounts import Fate
 from testbed.trust.evidence import RunEvidence
 
 NAME = "placement-on-pulsar"
-FIRST, EACH = "first", "each"
+FIRST, EACH, ONE = "first", "each", "one"
 MOST_ALONE = 64  # ours: clients that are a process each
 
 
@@ -54,6 +54,7 @@ class Config:
     warm_up_rounds: RoundCount = 30  # ours: seconds that Serf's agents have before time 0
     warm_up_moves: RoundCount = 2  # ours: of each topic before time 0: a cold broker's first moves take seconds
     persistent: bool = True  # topics; the paper's public clients use others
+    namespaces: str = EACH  # a topic has its own, or all have one, whose bundles are cut so that each is alone in one
     bookies: str = FIRST  # beside the first broker, or each: then a topic's go with it (ePulsar 3.5: at its site)
     shedding: bool = False  # Pulsar's own balancer, let loose beside the load manager
     broker_session: str = "5s"  # ours (30 s as Pulsar comes): of Pulsar's brokers, which outlasts their silence
@@ -65,6 +66,9 @@ class Config:
         for name, least in (("duration", "1ns"), ("access", "0"), ("window", "1ns")):
             span_ns(f"study {NAME}", name, getattr(self, name), least)
         choice(f"study {NAME}", "bookies", self.bookies, (FIRST, EACH))
+        choice(f"study {NAME}", "namespaces", self.namespaces, (EACH, ONE))
+        if self.bookies == EACH and self.namespaces == ONE:
+            raise SpecError(f"study {NAME}: a topic's bookies are its namespace's", "give each a namespace of its own")
         least, most = "1s", duration_text(MOST_SESSION_MS * MILLISECOND_NS)
         if span_ns(f"study {NAME}", "broker_session", self.broker_session, least) > duration_ns(most):
             raise SpecError(f"study {NAME}: broker_session = {self.broker_session!r}", f"give at most {most!r}")

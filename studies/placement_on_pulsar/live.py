@@ -2,7 +2,7 @@
 
 ZooKeeper is beside the store, a broker of Pulsar's beside each broker's node, a bookie beside the first or each, a Serf
 agent beside each coordinate agent; a process of Pulsar's own client for each role at each site, or for each client.
-Topics are each alone in a namespace of a fresh tenant, and moved about before time 0, so that nobody is cold.
+Topics of a fresh tenant are each alone in a bundle, and moved about before time 0, so that nobody is cold.
 """
 
 import time
@@ -19,7 +19,7 @@ from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from studies.placement.servers import JOIN_S, profile_of
 from studies.placement_on_pulsar.accounts import Hired, moves_of, owned_of, spells_of, step_samples, told_of
-from studies.placement_on_pulsar.asked import EACH, ClientCrew, PulsarJournal, PulsarRequest
+from studies.placement_on_pulsar.asked import EACH, ONE, ClientCrew, PulsarJournal, PulsarRequest
 from studies.placement_on_pulsar.load import due_of
 from studies.placement_on_pulsar.planes import PulsarScript
 from studies.placement_on_pulsar.systems import deployed
@@ -31,9 +31,9 @@ from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
 from testbed.servers.pulsar.admin import Topic
-from testbed.servers.pulsar.cluster import PulsarCluster
+from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
 from testbed.servers.pulsar.settings import session_settings, shedding_settings
-from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, make_topics, put_topics
+from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, let_go, make_topics, put_topics
 from testbed.servers.serf import SerfCluster
 from testbed.servers.server import ServerProcess
 
@@ -46,6 +46,7 @@ REST_S = 120.0  # for what was sent to be acknowledged and delivered
 def check(testbed: Testbed, asked: PulsarRequest) -> None:
     """SpecError for what real processes cannot do, or where this machine has no Pulsar."""
     check_servers(deployed(asked.system), testbed.name, commands=True)
+    check_place(testbed)
     cast = cast_of(asked.topology.node_names())
     for fault in asked.faults:
         match fault:
@@ -63,16 +64,19 @@ def check(testbed: Testbed, asked: PulsarRequest) -> None:
         raise SpecError(f"probe = {asked.config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
 
 
-def run(site: Site, asked: PulsarRequest) -> PulsarJournal:
-    """LinkError where a path is not as the topology wants it; MachineError where a process ends on its own."""
-    observer, cast = Observer(site, SCALE_NS), cast_of(site.topology.node_names())
-    is_beside_each = asked.rule.bookies == EACH
+def servers(asked: PulsarRequest) -> PulsarWanted:
+    """The cluster, without anything of the control plane's."""
+    cast, is_beside_each = cast_of(asked.topology.node_names()), asked.rule.bookies == EACH
     bookies = cast.brokers if is_beside_each else cast.brokers[:1]
     options = session_settings(duration_ns(asked.rule.broker_session) // MILLISECOND_NS)
     if asked.rule.shedding:
         options |= shedding_settings()
-    with PulsarCluster(site, cast.brokers, cast.stores[0], bookies, options, is_beside_each) as cluster:
-        return run_on(cluster, asked, observer)
+    return PulsarWanted(tuple(cast.brokers), cast.stores[0], tuple(bookies), options, is_beside_each)
+
+
+def run(site: Site, asked: PulsarRequest) -> PulsarJournal:
+    """LinkError where a path is not as the topology wants it; MachineError where a process ends on its own."""
+    return run_on(cluster_on(site), asked, Observer(site, SCALE_NS))
 
 
 def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> PulsarJournal:
@@ -90,6 +94,7 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
         _write(fleet, script)
         topics = {topic.name: script.topic(topic.name) for topic in asked.load.topics}
         make_topics(cluster.admin, list(topics.values()))
+        stack.callback(let_go, cluster.admin, list(topics.values()))
         crews = [
             Hired(crew, number, _hired(stack, cluster, crew, number, topics)) for number, crew in enumerate(asked.crews)
         ]
@@ -105,7 +110,7 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             moves = [move for move in moves_of(site, script) if move.asked_at_ns < play.epoch_ns + until_ns]
             told = told_of(asked, play.epoch_ns, crews, moves)
             samples = [row for name in fleet.names for row in _samples(fleet, name) if row[0] <= until_ns]
-            samples += step_samples(cluster, script, play.epoch_ns, until_ns)
+            samples += step_samples(map(cluster.log_of, script.brokers), script, play.epoch_ns, until_ns)
             spells = spells_of(owned_of(site, script), play.epoch_ns, until_ns)
             observer.findings.played(play.epoch_ns, play.epoch_ns + until_ns)
             observer.findings.late(told.lateness_ns)
@@ -129,6 +134,7 @@ def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, sto
         asked.config.executors,
         asked.rule.persistent,
         cluster.grouped,
+        asked.rule.namespaces == ONE,
     )
 
 

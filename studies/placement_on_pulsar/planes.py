@@ -23,13 +23,14 @@ from systems.placement.monitoring import OWNERS, Rates
 from testbed.brokers.plane import NoPlane
 from testbed.hosts.loop import Clock, Loop
 from testbed.nodes.planes import Count, Heard, Plane, Report, ServerAt, Surroundings, all_of
-from testbed.servers.pulsar.admin import WHOLE, Admin, Topic, connect_to
+from testbed.servers.pulsar.admin import Admin, Topic, bundles_of, connect_to
 from testbed.servers.pulsar.owners import OwnerWatch, entry_of, owner_in
 from testbed.servers.pulsar.transfers import MOVE_S
 from testbed.servers.serf_agent import SerfAgent
 from testbed.servers.zookeeper_store import ZooKeeperStore
 
 NAME = "t"  # of the one topic of a namespace, which is called as the workload calls the topic
+ALL = "all"  # the namespace of all, where they have one
 POLL_S = 2.0  # ours: Pulsar itself makes new figures every 5 s (settings)
 
 
@@ -47,10 +48,17 @@ class PulsarScript(msgspec.Struct, frozen=True):
     executors: int  # moves at a time
     persistent: bool = True
     grouped: bool = False  # a group of bookies beside each broker, which is called as its node
+    in_one: bool = False  # all topics have one namespace, else each its own
 
     def topic(self, name: str) -> Topic:
-        """As Pulsar has it: alone in a namespace."""
-        return Topic(self.tenant, name, NAME, self.persistent)
+        """As Pulsar has it."""
+        where = (ALL, name) if self.in_one else (name, NAME)
+        return Topic(self.tenant, *where, self.persistent)
+
+    def bundles(self) -> dict[str, str]:
+        """Of each topic of the workload's, the bundle, in which it is alone."""
+        found = bundles_of([self.topic(name) for name in self.topics])
+        return {name: found[self.topic(name)] for name in self.topics}
 
     def node_of(self, broker: str) -> str:
         """The node beside the broker of that id; "": none."""
@@ -96,7 +104,7 @@ class PulsarStore(ZooKeeperStore):
         self._owners: dict[str, str] = {}  # unit -> node
         self._watchers: dict[str, None] = {}
         self._told: SimpleQueue[tuple[int, str, bytes | None]] = SimpleQueue()
-        entries = {unit: entry_of(script.topic(unit), WHOLE) for unit in script.topics}
+        entries = {unit: entry_of(script.topic(unit), bundle) for unit, bundle in script.bundles().items()}
         self._watch = OwnerWatch(script.store_at, script.session_ns / SECOND_NS, entries, self._tell)
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -157,7 +165,7 @@ class PulsarBrokerPlane(Plane):
 
     def __init__(self, loop: Loop, name: str, script: PulsarScript, report: Report, events: Path):
         self._name, self._script = name, script
-        self._own = script.brokers[name]
+        self._own, self._bundles = script.brokers[name], script.bundles()
         first = [self._own, *(broker for broker in script.brokers.values() if broker != self._own)]
         self._admin = Admin({broker: partial(connect_to, broker) for broker in first})
         self._pool = ThreadPoolExecutor(script.executors, "unload")
@@ -187,7 +195,7 @@ class PulsarBrokerPlane(Plane):
         try:
             if self._script.grouped and target:
                 self._admin.keep_on(topic, command.target)
-            self._admin.move(topic, WHOLE, target, MOVE_S)
+            self._admin.move(topic, self._bundles[command.unit], target, MOVE_S)
         except MachineError as error:
             problem = str(error)
         row = command.unit, self._name, command.target, asked_at_ns, time.time_ns(), problem
@@ -210,7 +218,7 @@ def served_in(told: dict[str, Any], script: PulsarScript) -> dict[str, ServedTop
     topics = {}
     for name in script.topics:
         topic = script.topic(name)
-        for kinds in told.get(f"{topic.tenant}/{topic.namespace}", {}).values():
+        for kinds in told.get(topic.space, {}).values():
             figures = kinds.get(topic.kind, {}).get(str(topic))
             if figures is not None:
                 topics[name] = _served(figures)

@@ -20,7 +20,7 @@ import numpy as np
 
 from collectors.procfs import process_counters
 from core.clients import instants
-from core.errors import MachineError, SpecError
+from core.errors import MachineError
 from core.records import Int64
 from core.seeds import generator
 from core.units import SECOND_NS
@@ -29,14 +29,13 @@ from studies.profile.asked import ROLES, Profiled, broker_of
 from studies.profile.live import CLIENTS, members_of, pin
 from studies.profile_on_pulsar.study import PulsarProfile
 from testbed.api import Testbed
-from testbed.hosts.capabilities import require
 from testbed.hosts.groups import confined
 from testbed.hosts.site import Site
 from testbed.play import Observer, Play
 from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.client_host import DUE
-from testbed.servers.pulsar.cluster import PulsarCluster
-from testbed.servers.pulsar.transfers import Hiring, SeenByClients, TopicTraffic, make_topics, put_topics
+from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
+from testbed.servers.pulsar.transfers import Hiring, SeenByClients, TopicTraffic, let_go, make_topics, put_topics
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
 
 LEAD_NS = 2 * SECOND_NS  # from the handing over of the loads to the first instant
@@ -46,17 +45,19 @@ REST_S, STILL_S = 60.0, 3.0  # for what was sent to come
 
 def check(testbed: Testbed, asked: PulsarProfile) -> None:
     """SpecError on a testbed to whose machines Pulsar is not brought."""
-    require("pulsar", "java")
-    if not testbed.has_our_files:
-        raise SpecError(f"Apache Pulsar is not brought to the machines of {testbed.name}", "use mininet, or local")
+    check_place(testbed)
+
+
+def servers(asked: PulsarProfile) -> PulsarWanted:
+    """The only broker, and what it needs."""
+    name = broker_of(asked.topology)
+    return PulsarWanted((name,), name)
 
 
 def run(site: Site, asked: PulsarProfile) -> Profiled:
     """Offer the load to the only broker, and measure.  MachineError where a process ends on its own."""
-    name, observer = broker_of(site.topology), Observer(site, asked.scale_ns)
     hosts = {role: site.topology.node_names(role) for role in ROLES}
-    with PulsarCluster(site, [name], name) as cluster:
-        return run_on(cluster, asked, observer, hosts, divides_cores=True)
+    return run_on(cluster_on(site), asked, Observer(site, asked.scale_ns), hosts, divides_cores=True)
 
 
 def run_on(
@@ -96,6 +97,7 @@ class _Bench:
         self._topics = [Topic(tenant, topic.name, "t", asked.persistent) for topic in asked.load.topics]
         self._rate_rps, self._size_bytes = asked.load.topics[0].rate_rps, asked.load.topics[0].size_bytes
         make_topics(cluster.admin, self._topics)
+        stack.callback(let_go, cluster.admin, self._topics)
         every = range(len(self._topics))
 
         def hire(role: str, count: int, hiring: Hiring) -> list[TopicTraffic]:

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from secrets import token_hex
@@ -9,7 +10,7 @@ from secrets import token_hex
 import msgspec
 import numpy as np
 
-from core.errors import MachineError, SpecError
+from core.errors import MachineError
 from core.records import Columns, Int64, Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.quota.asked import ADAPTED, GROUP, QuotaRequest, QuotaShown
@@ -22,9 +23,9 @@ from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
 from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.client_host import DUE, SUBSCRIPTION
-from testbed.servers.pulsar.cluster import PulsarCluster
+from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
 from testbed.servers.pulsar.settings import group_settings
-from testbed.servers.pulsar.transfers import SeenByClients, TopicTraffic, make_topics, put_topics
+from testbed.servers.pulsar.transfers import SeenByClients, TopicTraffic, let_go, make_topics, put_topics
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, lateness_ns, shifted
 
 LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
@@ -40,15 +41,18 @@ REST_S = 120.0  # for what was sent to be acknowledged and delivered, when nothi
 def check(testbed: Testbed, asked: QuotaRequest) -> None:
     """SpecError on a testbed to whose machines Pulsar is not brought."""
     check_servers(ADAPTOR_ON_PULSAR, testbed.name, commands=True)
-    if not testbed.has_our_files:
-        raise SpecError(f"Apache Pulsar is not brought to the machines of {testbed.name}", "use mininet, or local")
+    check_place(testbed)
+
+
+def servers(asked: QuotaRequest) -> PulsarWanted:
+    """The cluster; its brokers tell each other of groups as often as asked."""
+    told = group_settings(asked.rule.interval_s)
+    return PulsarWanted(tuple(asked.names), asked.names[0], broker_options=told)
 
 
 def run(site: Site, asked: QuotaRequest) -> QuotaShown:
     """LinkError where a path is not as the topology wants it; MachineError where a process ends on its own."""
-    observer, told = Observer(site, SCALE_NS), group_settings(asked.rule.interval_s)
-    with PulsarCluster(site, asked.names, asked.names[0], broker_options=told) as cluster:
-        return run_on(cluster, asked, observer)
+    return run_on(cluster_on(site), asked, Observer(site, SCALE_NS))
 
 
 def run_on(cluster: PulsarCluster, asked: QuotaRequest, observer: Observer) -> QuotaShown:
@@ -59,6 +63,7 @@ def run_on(cluster: PulsarCluster, asked: QuotaRequest, observer: Observer) -> Q
     make_topics(cluster.admin, topics, SUBSCRIPTION)
     put_topics(cluster.admin, [(script.topic(node), brokers[node]) for node in asked.names])
     with ExitStack() as stack:
+        stack.callback(let_go, cluster.admin, topics)
         crews = [TopicTraffic(cluster, node, [script.topic(node)], f"clients-{node}") for node in asked.names]
         for crew in crews:
             stack.callback(crew.close)
@@ -141,9 +146,12 @@ def _loads(asked: QuotaRequest) -> list[dict[str, Int64]]:
 
 
 def _rest(crews: Sequence[TopicTraffic]) -> None:
-    for crew in crews:
+    def rest(crew: TopicTraffic) -> None:
         with suppress(MachineError):  # what has not come is lost, or unacknowledged: the account says so
             crew.rest(REST_S)
+
+    with ThreadPoolExecutor(len(crews)) as pool:
+        list(pool.map(rest, crews))
 
 
 def _messages(asked: QuotaRequest, seen: Sequence[SeenByClients], epoch_ns: int) -> dict[str, Int64]:

@@ -108,7 +108,9 @@ def confined(state: RunState, pid: int, share: float) -> Iterator[None]:
     mounted = hierarchies()
     if not mounted.keys() & {"cpu", ""}:
         raise MachineError("no control groups for CPU quotas", "mount them, or use core_share=1")
-    root, _ = mounted.get("cpu") or mounted[""]
+    controller = "cpu" if "cpu" in mounted else ""
+    root, _ = mounted[controller]
+    before = groups_of(pid).get(controller, root)
     group = root / f"ratebed-{state.tag}-{pid}"
     number = state.making("folder", path=str(group))
     try:
@@ -122,7 +124,7 @@ def confined(state: RunState, pid: int, share: float) -> Iterator[None]:
         yield
     finally:
         with suppress(OSError):
-            _move(pid, root)  # the process, if it lives, is let out: an empty group can go
+            _move(pid, before)  # the process, if it lives, is let out: an empty group can go
         with suppress(FileNotFoundError):
             group.rmdir()
         state.gone(number)

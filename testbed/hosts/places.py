@@ -1,7 +1,7 @@
 """The testbeds with real processes and sockets: they differ in how they make a site."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 from collectors.writer import read_logs
 from core.errors import SpecError
-from testbed.api import TestbedOptions
+from testbed.api import SiteServers, TestbedOptions
 from testbed.findings import Finding
 from testbed.hosts.site import Site, explained
 from testbed.topologies.topology import Topology
@@ -50,12 +50,12 @@ class Place:
         return tuple(sorted({path for key, path in named if key in self.files and path.endswith(self.files[key])}))
 
     @contextmanager
-    def site(self, topology: Topology, seed: int) -> Iterator[Site]:
+    def site(self, topology: Topology, seed: int, servers: SiteServers | None = None) -> Iterator[Site]:
         """A site in a folder that goes with it, taken down at the end; an error takes its processes' logs along."""
         make = partial(resolve_name(self.maker), topology, seed=seed, owns_folder=True, **self.options)
         with TemporaryDirectory(prefix="ratebed-", ignore_cleanup_errors=True) as folder, make(Path(folder)) as site:
             try:
-                with explained(site):
+                with explained(site), nullcontext() if servers is None else servers.on(site) as site.servers:
                     yield site
             except Exception as error:
                 error.folder, error.logs = site.folder, read_logs(site.folder / "logs")  # type: ignore[attr-defined]

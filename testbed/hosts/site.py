@@ -106,6 +106,8 @@ class Site(ABC):
         self.options: Options = options
         self.witness: Callable[[Path], None] = lambda path: None  # is shown the actors' files as they come home
         self.epoch_ns: int | None = None  # CLOCK_REALTIME at which the load begins, once that is agreed
+        self.servers: object = None  # what a run asked for that takes long to start
+        self.is_worn = False  # a fault was here, or worse: no other run's (``testbed.hosts.kept``)
         self.notes: list[str] = []  # what of the topology, or of the wishes, the hosts do not give
         self.agents: dict[str, Agent] = {}  # in the order of their start
         self._records: dict[str, int] = {}  # agent -> its number in the state file

@@ -34,6 +34,7 @@ class Findings:
     migration_count: int = 0
     broker_stats: dict[str, Mapping[str, int]] = field(default_factory=dict)
     site_counters: Sequence[tuple[str, str, float]] = ()
+    counters_before: Sequence[tuple[str, str, float]] = ()  # the same, when links had been verified
     lost_agents: Sequence[str] = ()
     broker_killed: bool = False
     faulty: bool = False
@@ -116,6 +117,14 @@ class Findings:
     def _counted(self, *metrics: str) -> list[float]:
         return [value for _, metric, value in self.site_counters if metric in metrics]
 
+    def _grown(self, *metrics: str) -> int:
+        """By how much counters grew since the links were verified, all hosts together."""
+        now, before = (
+            sum(value for _, metric, value in rows if metric in metrics)
+            for rows in (self.site_counters, self.counters_before)
+        )
+        return int(now - before)
+
     def _standstills(self, probes: Seen) -> list[Standstill]:
         """Of each process one in declared faults, and one at all other times; half inside is outside."""
         spans_ns: Counter[tuple[str, bool]] = Counter()
@@ -136,8 +145,8 @@ class Findings:
     def _packets(self, probes: Seen) -> tuple[int | None, int | None]:
         """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them."""
         lost = _datagrams(probes, "udp_dropped_count")
-        if came := self._counted("received_packet_count"):
-            return int(sum(self._counted("queue_drop_count", "receive_drop_count"))) + lost, int(sum(came))
+        if self._counted("received_packet_count"):
+            return self._grown("queue_drop_count", "receive_drop_count") + lost, self._grown("received_packet_count")
         datagrams = _datagrams(probes, "udp_received_count") + lost
         return (lost, datagrams) if datagrams else (None, None)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.errors import SpecError
-from testbed.api import TestbedOptions
+from testbed.api import SiteServers, TestbedOptions
 from testbed.findings import Finding
 from testbed.topologies.topology import Topology
 
@@ -42,7 +42,7 @@ class VirtualTime:
         """None."""
         return ()
 
-    def site(self, topology: Topology, seed: int) -> "AbstractContextManager[Site]":
+    def site(self, topology: Topology, seed: int, servers: SiteServers | None = None) -> "AbstractContextManager[Site]":
         """There is none: who asks has not looked at ``real_time``."""
         raise AssertionError("virtual time has no site")
 

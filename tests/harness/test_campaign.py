@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from collectors.partials import own_mark
 from collectors.writer import record_failure, write_run
@@ -19,6 +20,8 @@ from harness.code_version import id_of
 from harness.executors import local
 from harness.executors.api import Finished
 from harness.executors.local import LocalExecutor
+from harness.experiment import SCALES, repeated
+from paper_figs.drl import quota
 from tests.harness.common import parquet_hashes, small
 
 SPECS = [small(repetition, system=system) for repetition in range(3) for system in ("lb", "conc", "srtm")]
@@ -210,10 +213,29 @@ def test_the_longest_runs_come_first(tmp_path):
 def test_one_error_of_the_machine_in_real_time_is_a_failed_run_two_in_a_row_are_the_end(monkeypatch, tmp_path):
     errors = iter((True, False, True, True))
     monkeypatch.setattr(
-        local, "work", lambda spec, run_id, runs: Finished(spec, run_id, 0.0, "gone", fatal=next(errors))
+        local, "work", lambda spec, run_id, runs, place: Finished(spec, run_id, 0.0, "gone", fatal=next(errors))
     )
     items = [(small(n, testbed="local"), str(n), tmp_path) for n in range(4)]
     assert [found.fatal for found in LocalExecutor(2).map(items)] == [False, False, False, True]
+
+
+def test_runs_that_want_the_same_servers_follow_each_other(tmp_path):
+    """Brokers of Pulsar are told their interval as they start; a repetition has its own, as its seed is another."""
+    runs = repeated(quota.points(SCALES["tiny"], {}), 2, seed=1)
+    bare = [small(repetition, testbed="local") for repetition in range(2)]
+    items = [(spec, str(number), tmp_path) for number, spec in enumerate([bare[0], *runs, bare[1]])]
+    groups = local.by_site(items)
+    assert sorted((item for group in groups for item in group), key=lambda item: int(item[1])) == items
+    assert groups[0] == items[:1] and groups[-1] == items[-1:], "who wants none is alone"
+    wanted = [{(spec.seed, spec.study_options["interval"]) for spec, *_ in group} for group in groups[1:-1]]
+    assert {len(each) for each in wanted} == {1} and len(set.union(*wanted)) == len(wanted) == 2 * 2 < len(runs)
+    firsts = {replace(group[0][0], seed=0, repetition=0).to_json() for group in groups[1:-1]}
+    assert len(firsts) == len(wanted), "another one has new servers in each repetition"
+
+
+def test_what_is_wrong_with_a_live_run_is_told_when_it_is_its_turn(tmp_path):
+    wrong = small(testbed="local", system="nobody"), "1", tmp_path
+    assert local.by_site([wrong]) == [[wrong]]
 
 
 def test_before_all_others_comes_one_run_of_each_system():

@@ -10,6 +10,7 @@ import json
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from itertools import pairwise
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 from zlib import crc32
@@ -32,6 +33,11 @@ class Topic(NamedTuple):
     namespace: str
     name: str
     persistent: bool = True
+
+    @property
+    def space(self) -> str:
+        """The namespace, with its tenant."""
+        return f"{self.tenant}/{self.namespace}"
 
     @property
     def kind(self) -> str:
@@ -192,6 +198,18 @@ def connect_to(broker: str, timeout_s: float) -> socket.socket:
     """A connection to the web port of a broker, by its id, from where this process is."""
     address, _, port = broker.rpartition(":")
     return socket.create_connection((address, int(port)), timeout_s)
+
+
+def bundles_of(topics: Sequence[Topic]) -> dict[Topic, str]:
+    """The bundle of each, as ``make_topics`` makes them: ``topics`` are all that their namespaces have."""
+    spaces: dict[str, list[Topic]] = {}
+    for topic in sorted(topics, key=topic_hash):
+        spaces.setdefault(topic.space, []).append(topic)
+    return {
+        topic: f"{low}_{high}"
+        for members in spaces.values()
+        for topic, (low, high) in zip(members, pairwise(boundaries(members)), strict=True)
+    }
 
 
 def topic_hash(topic: Topic) -> int:

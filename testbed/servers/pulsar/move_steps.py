@@ -21,13 +21,12 @@ class StepTook(NamedTuple):
 
     at_ns: int
     step: str
-    namespace: str
+    unit: str  # "tenant/namespace/range of the bundle"
     span_ns: int
 
 
 def steps_of(log: str) -> Iterator[StepTook]:
     """Of a broker's log (``settings.LOGGING``), in its order."""
     for found in _LINE.finditer(log):
-        tenant, namespace, *_ = found["unit"].split("/")
         at_ns, span_ns = (int(found[name]) * MILLISECOND_NS for name in ("at", "ms"))
-        yield StepTook(at_ns, found["step"].lower(), f"{tenant}/{namespace}", span_ns)
+        yield StepTook(at_ns, found["step"].lower(), found["unit"], span_ns)

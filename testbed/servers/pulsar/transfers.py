@@ -5,6 +5,7 @@ Pulsar 4 fences a topic, lets the next broker own it, and closes its clients las
 a delivery around a move, in which Pulsar keeps messages waiting.
 """
 
+import itertools
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +20,7 @@ from core.records import Int64
 from core.units import SECOND_NS
 from testbed.brokers.publish_host import write_columns
 from testbed.hosts.site import Program, python_agent
-from testbed.servers.pulsar.admin import WHOLE, Admin, Topic
+from testbed.servers.pulsar.admin import Admin, Topic, boundaries, bundles_of
 from testbed.servers.pulsar.client_host import SIZE_BYTES, SUBSCRIPTION
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, out_of_order_count
@@ -80,24 +81,43 @@ def transfer_all(admin: Admin, plan: Iterable[tuple[Bundled, str]], executors: i
 
 
 def make_topics(admin: Admin, topics: Sequence[Topic], subscription: str = "") -> None:
-    """A tenant, and in it each topic, alone in a namespace; with a subscription its owner has loaded it then."""
-    admin.make_tenant(topics[0].tenant)
+    """A tenant, and in it each topic, alone in a bundle; with a subscription its owner has loaded it then.
 
-    def make(topic: Topic) -> None:
-        admin.make_namespace(topic.tenant, topic.namespace)
-        if subscription:
-            admin.subscribe(topic, subscription)
+    Namespaces are cut into as many bundles as they have topics: one, where each topic has a namespace.
+    """
+    admin.make_tenant(topics[0].tenant)
+    spaces: dict[str, list[Topic]] = {}
+    for topic in topics:
+        spaces.setdefault(topic.namespace, []).append(topic)
+
+    def make(namespace: str) -> None:
+        members = spaces[namespace]
+        admin.make_namespace(topics[0].tenant, namespace, boundaries(members) if len(members) > 1 else ())
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        list(pool.map(make, topics))
+        list(pool.map(make, spaces))
+        if subscription:
+            list(pool.map(lambda topic: admin.subscribe(topic, subscription), topics))
 
 
 def put_topics(admin: Admin, places: Iterable[tuple[Topic, str]]) -> None:
-    """Each topic, alone in its namespace, to a broker; MachineError where one does not go."""
-    plan = [(Bundled(topic, WHOLE), broker) for topic, broker in places]
+    """Each topic to a broker, all of their namespaces' (``make_topics``); MachineError where one does not go."""
+    brokers = dict(places)
+    plan = [(Bundled(*bundled), brokers[bundled[0]]) for bundled in bundles_of([*brokers]).items()]
     for moved in transfer_all(admin, plan, AT_ONCE):
         if not moved.landed:
             raise MachineError(f"{moved.topic} did not go to {moved.target}: {moved.problem}", "see brokers' logs")
+
+
+def let_go(admin: Admin, topics: Sequence[Topic]) -> None:
+    """Have all of their namespaces' topics unloaded, whose clients are gone: they cost brokers nothing any more."""
+
+    def unload(bundled: Bundled) -> None:
+        with suppress(MachineError):  # a broker that is gone has none
+            admin.move(*bundled, timeout_s=MOVE_S)
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        list(pool.map(unload, itertools.starmap(Bundled, bundles_of(topics).items())))
 
 
 @dataclass(frozen=True)

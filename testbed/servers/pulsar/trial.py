@@ -24,6 +24,7 @@ import psutil
 from core.errors import MachineError
 from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS
+from testbed.hosts.docker.site import DockerSite
 from testbed.hosts.local import LocalSite
 from testbed.hosts.mininet.site import MininetSite
 from testbed.servers.pulsar.admin import WHOLE, Topic
@@ -32,7 +33,7 @@ from testbed.servers.pulsar.transfers import Bundled, SeenByClients, TopicTraffi
 from testbed.topologies.topology import mesh
 
 CLIENTS = "clients"  # their host
-SITES = {"local": LocalSite, "mininet": MininetSite}
+SITES: dict[str, type[LocalSite | MininetSite]] = {"local": LocalSite, "mininet": MininetSite, "docker": DockerSite}
 TAKEN_OVER_S = 60.0  # ours: every topic has a living broker again after so long, at the latest
 _LEAD_S, _REST_S, _KILLED_AFTER_S, _LOOK_AGAIN_S = 2.0, 120.0, 0.05, 0.02
 

@@ -1,6 +1,7 @@
 """From records to samples: who owned what, whether moves landed, what clients saw."""
 
 import numpy as np
+import pytest
 
 from studies.placement.asked import Spell
 from studies.placement_on_pulsar.accounts import (
@@ -13,6 +14,7 @@ from studies.placement_on_pulsar.accounts import (
     gaps,
     owner_after,
     spells_of,
+    step_samples,
     told_of,
 )
 from studies.placement_on_pulsar.asked import Change, ClientCrew, Config, PulsarRequest
@@ -171,3 +173,27 @@ def test_a_broker_tells_rates_and_clients_of_the_topics_of_a_run() -> None:
     told = {"run/a": {"0x00000000_0xffffffff": {"persistent": {"persistent://run/a/t": figures}}}, "other/b": {}}
     served = served_in(told, script)
     assert list(served) == ["a"] and served["a"] == (Rates(10.5, 9.5), ("clients1.0",), ("clients2.0",))
+
+
+def test_topics_of_one_namespace_have_a_bundle_each() -> None:
+    script = PulsarScript("run", ("a", "b", "c"), {}, "store", ServerAt("x", 1), 1, {}, {}, 16, in_one=True)
+    assert str(script.topic("a")) == "persistent://run/all/a"
+    bundles = script.bundles()
+    ends = sorted(tuple(bundles[name].split("_")) for name in script.topics)
+    assert ends[0][0] == "0x00000000" and ends[-1][1] == "0xffffffff"
+    assert [high for _, high in ends[:-1]] == [low for low, _ in ends[1:]]
+    figures = {"msgRateIn": 1.0}
+    served = served_in({"run/all": {bundles["b"]: {"persistent": {"persistent://run/all/b": figures}}}}, script)
+    assert list(served) == ["b"]
+
+
+@pytest.mark.parametrize("in_one", [False, True])
+def test_steps_are_those_of_the_runs_topics_in_its_time(in_one: bool) -> None:
+    script = PulsarScript("run", ("a", "b"), {}, "store", ServerAt("x", 1), 1, {}, {}, 16, in_one=in_one)
+    units = {name: f"{script.topic(name).space}/{bundle}" for name, bundle in script.bundles().items()}
+
+    def line(at_ms: int, unit: str) -> str:
+        return f"{at_ms} INFO  [main] UnloadManager - Operation ASSIGN for service unit {unit} took 7 ms\n"
+
+    logs = [line(900, units["a"]) + line(1_500, units["b"]), line(1_700, units["a"].replace("run/", "other/"))]
+    assert list(step_samples(logs, script, 1_000 * MS, 1_000 * MS)) == [(500 * MS, "b", "step_assign_ns", 7.0 * MS)]

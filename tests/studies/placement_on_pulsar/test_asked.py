@@ -118,6 +118,8 @@ def test_clients_that_no_process_can_stand_for_are_refused(asked: tuple[str, Jso
         (CHURN, "on Pulsar producers come at 0 and stay"),
         ({"study_options": {"warm_up_moves": -1}}, "warm_up_moves"),
         ({"study_options": {"bookies": "all"}}, "bookies"),
+        ({"study_options": {"namespaces": "none"}}, "namespaces"),
+        ({"study_options": {"bookies": "each", "namespaces": "one"}}, "give each a namespace of its own"),
         ({"study_options": {"broker_session": "500ms"}}, "broker_session = '500ms'; give a span of at least '1s'"),
         ({"study_options": {"broker_session": "30s"}}, "broker_session = '30s'; give at most '10s'"),
         ({"testbed": "virtual", "study_options": {"shedding": True}}, "no balancer of its own; use --testbed mininet"),

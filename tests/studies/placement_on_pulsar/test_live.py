@@ -27,7 +27,7 @@ class Movers:
 
     site_count, homes = SITES, {"clients1": 1, "clients2": 1}
     topics = tuple(topic(f"topic-{number}", 20, 100, "15ms") for number in range(1, 5))
-    moved_s, listens_s = 12, (9, 11)
+    moved_s, listens_s = 10, (7, 9)
 
     def happenings(self, until_ns: int) -> list[Happening]:
         """See ``core.clients.ClientLoad``."""
@@ -41,7 +41,7 @@ class Movers:
 
 def test_topics_follow_their_clients_and_nothing_is_lost(pulsar_cluster: PulsarCluster) -> None:
     load, system = Movers(), load_system("epulsar")
-    rule = Config(duration="26s", access="0ms", warm_up_rounds=8, warm_up_moves=0)
+    rule = Config(duration="20s", access="0ms", warm_up_rounds=6, warm_up_moves=0)
     bounds = {topic.name: "15ms" for topic in load.topics}
     asked = PulsarRequest(system, system.config(**QUICK, bounds=bounds), placed_topology(), load, 1, rule)
     check(load_testbed("mininet"), asked)
@@ -66,7 +66,7 @@ def test_topics_follow_their_clients_and_nothing_is_lost(pulsar_cluster: PulsarC
     for name, fate in journal.fates.items():
         assert len(fate.born_ns) == 20 * asked.duration_ns / SECOND_NS and (fate.latency_ns > 0).all()
         both = fate.born_ns[fate.consumer_count == 2] / SECOND_NS
-        assert not len(both) if name != "topic-1" else 9 <= both.min() < both.max() < 11
+        assert not len(both) if name != "topic-1" else 7 <= both.min() < both.max() < 9
 
 
 def test_when_its_load_manager_is_killed_another_moves_topics_and_nothing_is_lost(
@@ -81,7 +81,7 @@ def test_when_its_load_manager_is_killed_another_moves_topics_and_nothing_is_los
     )
     load = StaticTopics(StaticTopicsConfig(4, rate_rps=20, bound="10s", sites=SITES, placement="home", home=1), 1)
     system = load_system("epulsar")
-    rule = Config(duration="26s", access="0ms", warm_up_rounds=3, warm_up_moves=0, faults=faults)
+    rule = Config(duration="21s", access="0ms", warm_up_rounds=3, warm_up_moves=0, namespaces="one", faults=faults)
     config = system.config(**QUICK, periodic=f"{period_s}s", executors=4)
     asked = PulsarRequest(system, config, placed_topology(), load, 1, rule)
     check(load_testbed("mininet"), asked)

@@ -19,9 +19,9 @@ from workloads.shifting import ShiftingConfig, ShiftingSchedule
 QUOTA_RPS = 120
 PART_RPS = QUOTA_RPS / 3
 LONG_S = {
-    GROUP: 20,
+    GROUP: 15,
     SPLIT: 8,
-    ADAPTED: 12,
+    ADAPTED: 10,
 }  # a group takes its time: at first some broker may be granted nearly nothing
 LAST_S = 4
 

@@ -32,6 +32,17 @@ def test_datagrams_that_a_socket_had_no_room_for_are_drops() -> None:
 
 
 @needs("linux")
+def test_what_links_dropped_before_they_were_verified_is_not_the_runs() -> None:
+    findings = Findings(MILLISECOND_NS, ())
+    with Probes() as probes:
+        pass
+    for counters, packets, drops in (("counters_before", 90.0, 4.0), ("site_counters", 100.0, 5.0)):
+        rows = [(host, "received_packet_count", packets) for host in ("n1", "n2")]
+        setattr(findings, counters, [*rows, ("n1", "queue_drop_count", drops), ("n2", "queue_waiting_count", 3.0)])
+    assert (findings.observation(probes).queue_drop_count, findings.observation(probes).packet_count) == (1, 20)
+
+
+@needs("linux")
 def test_links_whose_keeper_has_gone_make_a_run_invalid() -> None:
     findings = Findings(MILLISECOND_NS, ())
     findings.late([1_000] * 100)

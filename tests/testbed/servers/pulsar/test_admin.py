@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import MachineError
-from testbed.servers.pulsar.admin import Admin, NotDone, Topic, boundaries, topic_hash
+from testbed.servers.pulsar.admin import WHOLE, Admin, NotDone, Topic, boundaries, bundles_of, topic_hash
 
 names = st.lists(st.text("abcdefgh-.0123456789", min_size=1, max_size=12), min_size=1, max_size=40, unique=True)
 
@@ -25,6 +25,13 @@ def test_each_topic_lies_alone_in_its_bundle(given_names: list[str]) -> None:
     assert cuts[0] == 0 and cuts[-1] == 2**32 - 1 and len(cuts) == len(topics) + 1
     for low, high in pairwise(cuts):
         assert sum(low <= topic_hash(topic) < high for topic in topics) == 1
+    others = [Topic("t", name, "x") for name in given_names if name != "n"]
+    bundles = bundles_of([*topics, *others])
+    assert all(bundles[topic] == WHOLE for topic in others)
+    for topic in topics:
+        low, high = (int(cut, 16) for cut in bundles[topic].split("_"))
+        assert low <= topic_hash(topic) < high
+    assert len({bundles[topic] for topic in topics}) == len(topics)
 
 
 def test_a_topic_is_called_as_pulsar_calls_it() -> None:

@@ -14,7 +14,7 @@ def test_a_line_tells_when_a_step_ended_and_how_long_it_took() -> None:
         f"1795794105028 INFO  {WHO} - Operation UNLOAD for service unit {BUNDLE} took 735 ms\n"
     )
     assert list(steps_of(log)) == [
-        StepTook(1_795_794_104_653_000_000, "assign", "run-a0/follow-leader-3", 206_000_000),
-        StepTook(1_795_794_105_028_000_000, "unload", "run-a0/follow-leader-3", 735_000_000),
+        StepTook(1_795_794_104_653_000_000, "assign", BUNDLE, 206_000_000),
+        StepTook(1_795_794_105_028_000_000, "unload", BUNDLE, 735_000_000),
     ]
     assert {step.step for step in steps_of(log)} <= set(STEPS)
