@@ -42,6 +42,11 @@ class Server(ABC):
         return ()
 
     @property
+    def folders(self) -> Sequence[Path]:
+        """What of this machine its programs and clients read beside the code: containers have it at the same path."""
+        return ()
+
+    @property
     def versions(self) -> Mapping[str, str]:
         """Program -> its version on this machine, of those that are here and say it."""
         return {}

@@ -23,6 +23,8 @@ from testbed.hosts.groups import joining
 from testbed.hosts.mininet import site as mininet_site
 from testbed.hosts.mininet.site import MininetSite
 from testbed.hosts.site import Program, SiteWatch
+from testbed.servers import SERVERS
+from testbed.servers.found import load_server
 
 AT_ONCE = 4  # containers that are being made
 WATCH_EVERY_S = 0.2
@@ -125,6 +127,7 @@ class DockerSite(MininetSite):
         wishes = {host: wish for host, wish in self.wishes.items() if wish.kind == CONTAINER}
         images = {name: image_of(self._daemon, name) for name in {wish.image for wish in wishes.values()}}
         files = [self.folder, _compiled_folder(), self.memory, *loaded_files()]
+        files += [path for name in SERVERS for path in load_server(name).folders if path.is_dir()]
         self._undo.callback(self._remove)
 
         def make(host: str, wish: Wish) -> None:

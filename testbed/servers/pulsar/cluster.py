@@ -20,7 +20,7 @@ from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
 from testbed.servers.pulsar import settings
 from testbed.servers.pulsar.admin import Admin, Topic
-from testbed.servers.pulsar.build import FIX, HOME, VERSION, find_pulsar
+from testbed.servers.pulsar.build import CLIENT, FIX, HOME, VERSION, find_pulsar
 from testbed.servers.server import (
     Placing,
     Server,
@@ -310,7 +310,7 @@ def cluster_on(site: Site) -> PulsarCluster:
 class PulsarServer(Server):
     """A broker beside each node of a run, and what they need beside its main one."""
 
-    name, programs = "pulsar", ("java",)
+    name, programs, folders = "pulsar", ("java",), (CLIENT,)
     capability = Capability("Pulsar", lambda: find_capability("java") and find_pulsar(), FIX, "java")
 
     @property
