@@ -195,7 +195,7 @@ def draw(tables: FigureTables) -> Drawing:
     for axes in panels:  # of a row: what is drawn last may be the highest
         axes.set_ylim(bottom=0)
     within, beyond = (runs[runs.offer == offer] for offer in (WITHIN, BEYOND))
-    drawing.log_axis(lower[0])
+    drawing.log_axis(lower[0], steps=(1,))  # milliseconds to tens of seconds
     for axes, mine, value in zip(
         lower, (within, beyond, within), ("p99_ms", "granted_share", "settled_s"), strict=True
     ):
