@@ -1,35 +1,52 @@
 """Results of record: every claim's verdict as somebody saw it, with what it was made of, to compare others with."""
 
+import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from analysis.report import claims_json
 from analysis.verdicts import Result, rank_of
+from collectors.schema import MANIFEST
 from core.errors import SpecError
 from core.reading import reading
 from core.records import Json
 from core.writing import replace_file
+from testbed import load_testbed
 
-MADE, CLAIMS = "made", "claims"  # what a file holds
+MADE, RUNS, CLAIMS = "made", "runs", "claims"  # what a file holds
 NEAR = 1e-9  # numbers differ by less between two orders of one sum: of the larger, or absolute below 1
 
 
 def write_record(
-    path: Path, results: Sequence[Result], sections: Iterable[Json], made: Json, before: Json | None = None
+    path: Path, results: Sequence[Result], sections: Iterable[Json], made: Json, runs: Path, before: Json | None = None
 ) -> None:
     """``made``: machine, commit and date; seed, scale and testbed are those of the figures' sections.
 
-    ``before``: a record whose other claims stay; what it was made of is then told beside what these were made of.
+    ``runs``: the folder of these.  ``before``: a record whose other claims and runs stay; what it was made of is then
+    told beside what these were made of.
     """
     sections = [section for section in sections if not section["skipped"]]
     of_figures = {name: sorted({str(section[name]) for section in sections}) for name in ("scale", "seed", "testbed")}
     made, claims = {**made, **of_figures}, claims_json(results)
+    hashes = {section["name"]: manifest_hashes(section, runs) for section in sections if _is_live(section)}
     if before is not None:
         made = _both(before[MADE], made)
         claims = sorted({**_by_claim(before[CLAIMS]), **_by_claim(claims)}.values(), key=_rank)
-    content = {MADE: made, CLAIMS: claims}
+        hashes = {**before.get(RUNS, {}), **hashes}
+    content = {MADE: made, **({RUNS: hashes} if hashes else {}), CLAIMS: claims}
     replace_file(path, json.dumps(content, indent=2).encode() + b"\n")
+
+
+def manifest_hashes(section: Json, runs: Path) -> Json:
+    """Of a figure's runs, the SHA-256 of each one's manifest, which has those of its tables."""
+    found = {run_id: runs / run_id / MANIFEST for run_id in section["run_ids"]}
+    return {run_id: hashlib.sha256(file.read_bytes()).hexdigest() for run_id, file in found.items() if file.is_file()}
+
+
+def _is_live(section: Json) -> bool:
+    """Whether its runs cannot be made again: those of virtual time can, and so have no hashes."""
+    return load_testbed(section["testbed"]).real_time
 
 
 def _both(one: Json, other: Json) -> Json:

@@ -72,7 +72,8 @@ def _keep(record: str, results: "list[Result]", out: Path, adds: bool) -> None:
 
     here = _judged_here(results, out) if adds else _asked_for(results, out)
     made = {"machine": this_machine(), "commit": commit(), "date": f"{date.today():%Y-%m-%d}"}
-    write_record(Path(record), here, sections(out).values(), made, read_record(Path(record)) if adds else None)
+    before = read_record(Path(record)) if adds else None
+    write_record(Path(record), here, sections(out).values(), made, out / "runs", before)
     print(f"{record}: {counts_line(here)}")
 
 

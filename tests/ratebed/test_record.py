@@ -1,5 +1,6 @@
 """Results of record: kept whole, compared with, and complete."""
 
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +26,7 @@ def result(claim_id: str = "R4", at: float = 1.0) -> Result:
 
 
 def kept(path: Path, *results: Result) -> Path:
-    write_record(path, results, SECTIONS, MADE)
+    write_record(path, results, SECTIONS, MADE, path.parent)
     return path
 
 
@@ -37,11 +38,30 @@ def test_a_record_says_what_it_was_made_of(tmp_path: Path) -> None:
 
 def test_claims_of_other_figures_stay_when_some_are_added(tmp_path: Path) -> None:
     path = kept(tmp_path / "a.json", result("R10"), result("R4"), result("R5"))
-    write_record(path, [result("R5", 5.0), result("D2")], SECTIONS, {**MADE, "commit": "def"}, read_record(path))
+    write_record(
+        path, [result("R5", 5.0), result("D2")], SECTIONS, {**MADE, "commit": "def"}, tmp_path, read_record(path)
+    )
     record = read_record(path)
     assert [claim["id"] for claim in record["claims"]] == ["D2", "R4", "R5", "R10"]
     assert verdict_counts(record) == {"reproduced": 3, "contradicted": 1}
     assert record["made"] == {**MADE, "commit": "abc, def", "scale": ["quick"], "seed": ["7"], "testbed": ["virtual"]}
+
+
+def test_live_runs_are_known_by_the_hashes_of_their_manifests(tmp_path: Path) -> None:
+    live = {**DRAWN, "name": "crdt-wan", "testbed": "mininet", "run_ids": ["a1", "b2", "gone"]}
+    other = {**live, "name": "redis-wan", "run_ids": ["c3"]}
+    for run_id in ("a1", "b2", "c3"):
+        (tmp_path / run_id).mkdir()
+        (tmp_path / run_id / "manifest.json").write_text(run_id)
+    path = tmp_path / "live.json"
+    write_record(path, [result("W1")], [live], MADE, tmp_path)
+    write_record(path, [result("W4")], [other, DRAWN], MADE, tmp_path, read_record(path))
+    hashes = {run_id: hashlib.sha256(run_id.encode()).hexdigest() for run_id in ("a1", "b2", "c3")}
+    assert read_record(path)["runs"] == {
+        "crdt-wan": {run_id: hashes[run_id] for run_id in ("a1", "b2")},
+        "redis-wan": {"c3": hashes["c3"]},
+    }
+    assert "runs" not in read_record(kept(tmp_path / "virtual.json", result()))
 
 
 def test_only_what_was_judged_here_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
