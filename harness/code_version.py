@@ -115,7 +115,6 @@ def _named_by(names: tuple[str, str, str, str, str], sources: tuple[bytes, ...])
         asks = [declared(competes, servers.get(name, name)) for name in competes.servers]
         roots += [BUILT[program] for server in asks for program in getattr(server, "programs", ()) if program in BUILT]
         roots += [text for text in vars(place).values() if isinstance(text, str)]
-        roots.append("testbed.hosts.kept")  # who has had its servers before
     return roots
 
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from core.errors import HarnessError
@@ -79,9 +79,7 @@ class SiteKeeper:
 
     def place(self, testbed: Testbed) -> Testbed:
         """A testbed whose sites are kept here."""
-        if not isinstance(testbed, Place):
-            return testbed
-        return KeptPlace(**{part.name: getattr(testbed, part.name) for part in fields(Place)}, keeper=self)
+        return testbed.kept_by(self) if isinstance(testbed, Place) else testbed
 
 
 @dataclass(frozen=True)

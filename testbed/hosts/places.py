@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from collectors.writer import read_logs
 from core.errors import SpecError
@@ -14,6 +15,9 @@ from testbed.api import SiteServers, TestbedOptions
 from testbed.findings import Finding
 from testbed.hosts.site import Site, explained
 from testbed.topologies.topology import Topology
+
+if TYPE_CHECKING:
+    from testbed.hosts.kept import SiteKeeper
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,12 @@ class Place:
         """See ``testbed.api.Testbed``: an inventory, the archives of images."""
         named = {(key.rpartition(".")[2], str(value)) for key, value in options.items()}
         return tuple(sorted({path for key, path in named if key in self.files and path.endswith(self.files[key])}))
+
+    def kept_by(self, keeper: "SiteKeeper") -> "Place":
+        """The same, on which a site with servers outlasts a run."""
+        from testbed.hosts.kept import KeptPlace
+
+        return KeptPlace(**{part.name: getattr(self, part.name) for part in fields(Place)}, keeper=keeper)
 
     @contextmanager
     def site(self, topology: Topology, seed: int, servers: SiteServers | None = None) -> Iterator[Site]:
