@@ -8,6 +8,7 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing import active_children, get_context, parent_process, resource_tracker
 
 from core.errors import MachineError
@@ -17,6 +18,7 @@ from harness.experiment import RunSpec
 from testbed.hosts.cleaning import remove_left
 from testbed.hosts.kept import SiteAsked, SiteKeeper
 from testbed.hosts.lock import machine_lock
+from testbed.hosts.places import kept_by
 
 
 def _give_way() -> None:
@@ -125,7 +127,7 @@ class LocalExecutor:
         for items in by_site(live):
             with SiteKeeper() as keeper:
                 for item in items:
-                    finished = work(*item, keeper.place)
+                    finished = work(*item, partial(kept_by, keeper))
                     yield replace(finished, fatal=finished.fatal and failed_before)
                     failed_before = finished.fatal
 

@@ -8,13 +8,11 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import NamedTuple, Self
 
 from core.errors import HarnessError
-from testbed.api import SiteServers, Testbed
+from testbed.api import SiteServers
 from testbed.faults import Handover
-from testbed.hosts.places import Place
 from testbed.hosts.site import Site
 from testbed.topologies.topology import Topology
 
@@ -76,31 +74,6 @@ class SiteKeeper:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def place(self, testbed: Testbed) -> Testbed:
-        """A testbed whose sites are kept here."""
-        return testbed.kept_by(self) if isinstance(testbed, Place) else testbed
-
-
-@dataclass(frozen=True)
-class KeptPlace(Place):
-    """A testbed on which a site with servers outlasts a run."""
-
-    keeper: SiteKeeper | None = None
-
-    @contextmanager
-    def site(self, topology: Topology, seed: int, servers: SiteServers | None = None) -> Iterator[Site]:
-        """See ``testbed.api.Testbed``."""
-        assert self.keeper is not None
-        make = super().site
-        if servers is None:
-            self.keeper.close()  # who asks for none has the machine alone
-            with make(topology, seed) as site:
-                yield site
-            return
-        asked = SiteAsked(self, topology, seed, servers)
-        with self.keeper.lent(asked, lambda: make(topology, seed, servers)) as site:
-            yield site
 
 
 def _as_made(asked: SiteAsked, site: Site) -> _Kept:

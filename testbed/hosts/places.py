@@ -7,17 +7,14 @@ from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from collectors.writer import read_logs
 from core.errors import SpecError
-from testbed.api import SiteServers, TestbedOptions
+from testbed.api import SiteServers, Testbed, TestbedOptions
 from testbed.findings import Finding
+from testbed.hosts.kept import SiteAsked, SiteKeeper
 from testbed.hosts.site import Site, explained
 from testbed.topologies.topology import Topology
-
-if TYPE_CHECKING:
-    from testbed.hosts.kept import SiteKeeper
 
 
 @dataclass(frozen=True)
@@ -53,12 +50,6 @@ class Place:
         named = {(key.rpartition(".")[2], str(value)) for key, value in options.items()}
         return tuple(sorted({path for key, path in named if key in self.files and path.endswith(self.files[key])}))
 
-    def kept_by(self, keeper: "SiteKeeper") -> "Place":
-        """The same, on which a site with servers outlasts a run."""
-        from testbed.hosts.kept import KeptPlace
-
-        return KeptPlace(**{part.name: getattr(self, part.name) for part in fields(Place)}, keeper=keeper)
-
     @contextmanager
     def site(self, topology: Topology, seed: int, servers: SiteServers | None = None) -> Iterator[Site]:
         """A site in a folder that goes with it, taken down at the end; an error takes its processes' logs along."""
@@ -70,6 +61,34 @@ class Place:
             except Exception as error:
                 error.folder, error.logs = site.folder, read_logs(site.folder / "logs")  # type: ignore[attr-defined]
                 raise
+
+
+@dataclass(frozen=True)
+class KeptPlace(Place):
+    """A testbed on which a site with servers outlasts a run."""
+
+    keeper: SiteKeeper | None = None
+
+    @contextmanager
+    def site(self, topology: Topology, seed: int, servers: SiteServers | None = None) -> Iterator[Site]:
+        """See ``testbed.api.Testbed``."""
+        assert self.keeper is not None
+        make = super().site
+        if servers is None:
+            self.keeper.close()  # who asks for none has the machine alone
+            with make(topology, seed) as site:
+                yield site
+            return
+        asked = SiteAsked(self, topology, seed, servers)
+        with self.keeper.lent(asked, lambda: make(topology, seed, servers)) as site:
+            yield site
+
+
+def kept_by(keeper: SiteKeeper, testbed: Testbed) -> Testbed:
+    """The testbed as it is, its sites with ``keeper``."""
+    if not isinstance(testbed, Place):
+        return testbed
+    return KeptPlace(**{part.name: getattr(testbed, part.name) for part in fields(Place)}, keeper=keeper)
 
 
 _LOCAL, _MININET, _DOCKER = (f"testbed.hosts.{name}" for name in ("local", "mininet.site", "docker.site"))

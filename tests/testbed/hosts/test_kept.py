@@ -13,7 +13,7 @@ from testbed.faults import Handover
 from testbed.hosts.agent import Agent
 from testbed.hosts.kept import SiteKeeper
 from testbed.hosts.mininet.site import MininetSite
-from testbed.hosts.places import LOCAL, MININET
+from testbed.hosts.places import LOCAL, MININET, kept_by
 from testbed.hosts.site import Program, Site
 from testbed.hosts.state import all_states, start_time
 from testbed.topologies.places import with_clients
@@ -47,7 +47,7 @@ def served_by(site: Site) -> Agent:
 
 
 def pid_of_run(keeper: SiteKeeper, topology: Topology = HERE, seed: int = 1, server: Talker = TALKER) -> int:
-    with keeper.place(LOCAL).site(topology, seed, server) as site:
+    with kept_by(keeper, LOCAL).site(topology, seed, server) as site:
         return served_by(site).pid
 
 
@@ -60,7 +60,7 @@ def keeper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SiteKeep
 
 
 def test_the_next_run_has_the_servers_and_nothing_else_of_the_last(keeper: SiteKeeper) -> None:
-    with keeper.place(LOCAL).site(HERE, 1, TALKER) as site:
+    with kept_by(keeper, LOCAL).site(HERE, 1, TALKER) as site:
         pid, folder = served_by(site).pid, site.folder
         notes = list(site.notes)
         other = site.start(site.topology.hosts[1].name, Program("node", TALKS))
@@ -70,7 +70,7 @@ def test_the_next_run_has_the_servers_and_nothing_else_of_the_last(keeper: SiteK
         site.epoch_ns = 1
         site.notes.append("of the first run")
     assert start_time(pid) and other.alive
-    with keeper.place(LOCAL).site(HERE, 1, TALKER) as again:
+    with kept_by(keeper, LOCAL).site(HERE, 1, TALKER) as again:
         assert again is site and served_by(again).pid == pid and not other.alive
         assert list(again.agents) == ["talker"] and again.epoch_ns is None
         assert {path.name for path in folder.iterdir()} == {"logs"}
@@ -89,17 +89,17 @@ def test_who_asks_for_something_else_has_it_anew_and_nothing_else_runs_beside(ke
     ]
     assert len(set(pids)) == len(pids) and [start_time(pid) for pid in pids[:3]] == [None] * 3
     assert pid_of_run(keeper, full_mesh(3, "0ms"), 2, Talker("other")) == pids[3]
-    with keeper.place(LOCAL).site(HERE, 1) as bare:
+    with kept_by(keeper, LOCAL).site(HERE, 1) as bare:
         assert bare.servers is None and start_time(pids[3]) is None
 
 
 def test_a_site_with_a_fault_is_nobody_elses(keeper: SiteKeeper) -> None:
-    with keeper.place(LOCAL).site(HERE, 1, TALKER) as site:
+    with kept_by(keeper, LOCAL).site(HERE, 1, TALKER) as site:
         worn = served_by(site)
         site.is_worn = True
     assert not worn.alive
     killed = pid_of_run(keeper)
-    with keeper.place(LOCAL).site(HERE, 1, TALKER) as site:
+    with kept_by(keeper, LOCAL).site(HERE, 1, TALKER) as site:
         assert served_by(site).pid == killed
         served_by(site).process.kill()
         served_by(site).process.wait()
@@ -110,7 +110,7 @@ def test_a_run_that_fails_takes_its_site_down_and_brings_the_logs(keeper: SiteKe
     pid = pid_of_run(keeper)
 
     def fail() -> None:
-        with keeper.place(LOCAL).site(HERE, 1, TALKER) as site:
+        with kept_by(keeper, LOCAL).site(HERE, 1, TALKER) as site:
             (site.folder / "logs" / "talker.log").write_text("of the second run\n")
             raise MachineError("lost")
 
@@ -128,7 +128,7 @@ def test_links_that_draw_draw_for_one_run(keeper: SiteKeeper) -> None:
 def test_an_end_that_is_not_clean_is_told_and_no_other_runs_failure(
     keeper: SiteKeeper, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with keeper.place(LOCAL).site(HERE, 1, TALKER) as site:
+    with kept_by(keeper, LOCAL).site(HERE, 1, TALKER) as site:
         number = site.state.making("folder", path="/nowhere")
 
         def fail() -> None:
@@ -144,15 +144,15 @@ def test_an_end_that_is_not_clean_is_told_and_no_other_runs_failure(
 @pytest.mark.slow
 def test_who_was_handed_over_is_back_and_links_that_were_changed_are_nobody_elses(keeper: SiteKeeper) -> None:
     topology = with_clients(load_topology("city-mec", {"sites": 2}), {"uav": 0}, 0)
-    with keeper.place(MININET).site(topology, 1, TALKER) as site:
+    with kept_by(keeper, MININET).site(topology, 1, TALKER) as site:
         home = {(path.source, path.target): path.requested_delay_ns for path in site.verify()}
         site.apply(Handover(0, "uav", "site2"))
         away = {(path.source, path.target): path.requested_delay_ns for path in site.verify()}
     assert away != home
-    with keeper.place(MININET).site(topology, 1, TALKER) as again:
+    with kept_by(keeper, MININET).site(topology, 1, TALKER) as again:
         assert again is site
         assert {(path.source, path.target): path.requested_delay_ns for path in again.verify()} == home
         assert isinstance(again, MininetSite)
         again.set_delay("site1", "city", 1)
-    with keeper.place(MININET).site(topology, 1, TALKER) as other:
+    with kept_by(keeper, MININET).site(topology, 1, TALKER) as other:
         assert other is not site
