@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
@@ -158,4 +158,4 @@ class DisturbedPlace(Place):
 def disturbed(nemesis: Nemesis, testbed: Testbed) -> Testbed:
     """The testbed as it is, and the nemesis."""
     assert isinstance(testbed, Place)
-    return DisturbedPlace(**{part.name: getattr(testbed, part.name) for part in fields(Place)}, nemesis=nemesis)
+    return testbed.become(DisturbedPlace, nemesis=nemesis)

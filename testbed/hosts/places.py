@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from pkgutil import resolve_name
 from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
 
 from collectors.writer import read_logs
 from core.errors import SpecError
@@ -15,6 +16,8 @@ from testbed.findings import Finding
 from testbed.hosts.kept import SiteAsked, SiteKeeper
 from testbed.hosts.site import Site, explained
 from testbed.topologies.topology import Topology
+
+P = TypeVar("P", bound="Place")
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,10 @@ class Place:
         """See ``testbed.api.Testbed``: an inventory, the archives of images."""
         named = {(key.rpartition(".")[2], str(value)) for key, value in options.items()}
         return tuple(sorted({path for key, path in named if key in self.files and path.endswith(self.files[key])}))
+
+    def become(self, kind: type[P], **more: Any) -> P:
+        """The same place as one of another kind, which has ``more``."""
+        return kind(**{part.name: getattr(self, part.name) for part in fields(Place)}, **more)
 
     @contextmanager
     def site(self, topology: Topology, seed: int, servers: SiteServers | None = None) -> Iterator[Site]:
@@ -86,9 +93,7 @@ class KeptPlace(Place):
 
 def kept_by(keeper: SiteKeeper, testbed: Testbed) -> Testbed:
     """The testbed as it is, its sites with ``keeper``."""
-    if not isinstance(testbed, Place):
-        return testbed
-    return KeptPlace(**{part.name: getattr(testbed, part.name) for part in fields(Place)}, keeper=keeper)
+    return testbed.become(KeptPlace, keeper=keeper) if isinstance(testbed, Place) else testbed
 
 
 _LOCAL, _MININET, _DOCKER = (f"testbed.hosts.{name}" for name in ("local", "mininet.site", "docker.site"))
