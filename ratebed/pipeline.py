@@ -182,10 +182,12 @@ def run(plan: CampaignPlan, request: RunRequest, notify: Callable[[Finished], No
     """Execute what is missing, with progress; returns the failures.  ``notify`` is told of each run that ends."""
     for run_id, reason in plan.campaign.damaged().items():
         print(f"damaged: {run_id}: {reason}; set aside, it is made anew", flush=True)
-    total, jobs = len(plan.campaign.wanted), request.jobs
+    total, jobs, missing = len(plan.campaign.wanted), request.jobs, plan.campaign.missing()
+    if missing and all(load_testbed(name).real_time for name in {spec.testbed for spec in missing.values()}):
+        jobs = 1  # they follow one by one
     on_spark = request.executor == SPARK
     where = request.master if on_spark else f"{jobs} process{'es' * (jobs != 1)}"
-    with RunProgress(plan.campaign.missing(), total, jobs, where, request.is_quiet) as progress:
+    with RunProgress(missing, total, jobs, where, request.is_quiet) as progress:
 
         def tell(finished: Finished) -> None:
             progress.finished(finished)
@@ -193,7 +195,7 @@ def run(plan: CampaignPlan, request: RunRequest, notify: Callable[[Finished], No
                 notify(finished)
 
         if not on_spark:
-            return plan.campaign.run(LocalExecutor(jobs), tell)
+            return plan.campaign.run(LocalExecutor(request.jobs), tell)
         from analysis.spark import java_answers
 
         with java_answers():

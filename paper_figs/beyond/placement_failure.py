@@ -99,21 +99,27 @@ def tables(data: Data) -> FigureTables:
     """``curves``, a row a system, scenario and step; ``recovery``, a row a system and scenario with a fault."""
     from pyspark.sql import functions as f
 
-    curves = _curves(data)
+    curves = paired(_steps(data))
     late = data.samples.where(f"metric = 'elected_count' and at_ns > {FROM_S * SECOND_NS}")
     after_s = (f.min("at_ns") / SECOND_NS - FROM_S).alias("after_s")
-    elections = _scenarios(data, late.groupBy("run_id").agg(after_s), ["run_id"])
+    elections = _of_runs(data, late.groupBy("run_id").agg(after_s))
     return {"curves": curves, "recovery": recovery(curves, elections, _moves(data))}
 
 
+def _of_runs(data: Data, frame: SparkFrame) -> Frame:
+    """A row each run: system, scenario, and null where ``frame`` has none of it."""
+    return _scenarios(data, data.runs.select("run_id").join(frame, "run_id", "left"), ["run_id"])
+
+
 def _moves(data: Data) -> Frame:
-    """A row a run on Pulsar: system, scenario, move_count: topics that landed, from ``FROM_S`` to ``UNTIL_S``."""
+    """A row a run: system, scenario, move_count: topics that landed from ``FROM_S`` to ``UNTIL_S``, if they count."""
     from pyspark.sql import functions as f
 
     meanwhile = f.col("at_ns").between(FROM_S * SECOND_NS, UNTIL_S * SECOND_NS)
     landed = data.samples.where((f.col("metric") == "landed_count") & (f.col("value") > 0))
     count = f.count(f.when(meanwhile, 1)).alias("move_count")
-    return _scenarios(data, landed.groupBy("run_id").agg(count), ["run_id"])
+    counted = _of_runs(data, landed.groupBy("run_id").agg(count))
+    return counted.fillna({"move_count": 0}) if counted.move_count.notna().any() else counted
 
 
 def _scenarios(data: Data, frame: SparkFrame, order: list[str]) -> Frame:
@@ -128,12 +134,8 @@ def _named(faults: str, session: str) -> str:
     return f"{scenario}, sessions of {session}" if session else scenario
 
 
-def _curves(data: Data) -> Frame:
-    """Of each system, scenario and step, sums over repetitions: t_s, in_bound, late (messages times consumers).
-
-    due: the same of the run without a fault, in time or not; held: messages' births of those that took longer than
-    ``HELD_NS`` in any repetition (1 or 0).
-    """
+def _steps(data: Data) -> Frame:
+    """A row a run and step: system, scenario, repetition, t_s, pairs (messages times consumers), late and so on."""
     from pyspark.sql import functions as f
 
     from analysis.placement import topic_windows
@@ -143,34 +145,44 @@ def _curves(data: Data) -> Frame:
         f.sum("pair_count").alias("pairs"), f.sum("late_pair_count").alias("late"), f.max("max_ns").alias("max_ns")
     )
     steps = _scenarios(data, sums, ["run_id", "t_s"])
-    steps["held"] = (steps.max_ns > HELD_NS).astype(int)
+    steps["held"] = (steps.pop("max_ns") > HELD_NS).astype(int)
     steps["in_bound"] = steps.pairs - steps.late
-    rows = steps.groupby(["system", "scenario", "t_s"])
-    curves = rows.agg({"in_bound": "sum", "late": "sum", "pairs": "sum", "held": "max"}).reset_index()
-    due = curves[curves.scenario == NO_FAULT].set_index(["system", "t_s"]).pairs.rename("due")
-    return curves.drop(columns="pairs").join(due, on=["system", "t_s"])
+    return steps
+
+
+def paired(steps: Frame) -> Frame:
+    """Of each system, scenario and step, sums over repetitions in which the run without a fault is there, too.
+
+    in_bound, late: messages times consumers; due: the same of the run without a fault, in time or not; held: messages'
+    births of those that took longer than ``HELD_NS`` in any repetition (1 or 0); usual_in_bound, usual_held: of the run
+    without a fault.
+    """
+    pair = ["system", "repetition", "t_s"]
+    usual = steps[steps.scenario == NO_FAULT].rename(
+        columns={"pairs": "due", "in_bound": "usual_in_bound", "held": "usual_held"}
+    )
+    both = steps.merge(usual[[*pair, "due", "usual_in_bound", "usual_held"]], on=pair)
+    sums = dict.fromkeys(("in_bound", "late", "due", "usual_in_bound"), "sum")
+    return both.groupby(["system", "scenario", "t_s"]).agg({**sums, "held": "max", "usual_held": "max"}).reset_index()
 
 
 def recovery(curves: Frame, elections: Frame, moves: Frame) -> Frame:
     """A row a system and scenario with a fault: how bad it is, and seconds since the fault began.
 
-    ``elections``: a row a run in which somebody is elected after the fault began: system, scenario, after_s; ``moves``:
-    of ``_moves``.
+    ``elections``: a row a run: system, scenario, and after_s, when somebody is elected after the fault began, or null;
+    ``moves``: of ``_moves``.
     lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
-    somebody is elected, on average (null: nobody is, as the leader stays); held_s: until no message is held up any
-    more, beside those of the run without a fault; back_s: until the share in bound stays within ``RECOVERED``.
-    Null: not by the end.  moves, usual_moves: of a run, on average, with the fault and without; null: not counted.
+    somebody is elected, on average (null: the leader stays, or in some run nobody is); held_s: until no message is
+    held up any more, beside those of the run without a fault; back_s: until the share in bound stays within
+    ``RECOVERED``.  Null: not by the end.  moves, usual_moves: of a run, on average, with the fault and without; null:
+    not counted.
     """
     columns = ["system", "scenario", "lost", "unled_s", "held_s", "back_s", "moves", "usual_moves"]
     rows = []
     for (system, scenario), part in curves[curves.scenario != NO_FAULT].groupby(["system", "scenario"]):
-        usual = curves[(curves.system == system) & (curves.scenario == NO_FAULT)].set_index("t_s")
-        if usual.empty:
-            continue
-        here = part.set_index("t_s")
-        less = ((usual.in_bound - here.in_bound) / usual.due)[lambda at: at.index >= FROM_S]
-        held = (here.held > usual.held)[lambda at: at.index >= FROM_S]
-        unled_s = _of(elections, system, scenario).after_s.mean()
+        here = part.set_index("t_s")[lambda at: at.index >= FROM_S]
+        less, held = (here.usual_in_bound - here.in_bound) / here.due, here.held > here.usual_held
+        unled_s = _of(elections, system, scenario).after_s.mean(skipna=False)
         counts = [_of(moves, system, key).move_count.mean() for key in (scenario, NO_FAULT)]
         lasting = [lasts_s(bad, STEP_S, FROM_S) for bad in (held, less > RECOVERED)]
         rows.append([system, scenario, less.max(), unled_s, *lasting, *counts])
@@ -191,10 +203,9 @@ def draw(tables: FigureTables) -> Drawing:
     drawing, axes = panels(len(systems), columns, inches=inches, share_x=True, share_y=True)
     for row, system in enumerate(systems):
         mine, look = curves[curves.system == system], style_of(system)
-        usual = mine[mine.scenario == NO_FAULT]
         for number, scenario in enumerate(scenarios):
             panel = axes[row * columns + number]
-            _draw_panel(panel, mine[mine.scenario == scenario], usual, look, _ends_s(scenario))
+            _draw_panel(panel, mine[mine.scenario == scenario], look, _ends_s(scenario))
             words = _words(_of(back, system, scenario))
             panel.set_title(words, loc="left", fontsize=TEXT, pad=9, color="#333333", linespacing=1.15)
             if not row:
@@ -218,19 +229,19 @@ def _ends_s(scenario: str) -> int:
     return int(mended[-1]["at"].removesuffix("s")) if mended else END_S
 
 
-def _draw_panel(axes: Axes, part: Frame, usual: Frame, look: Style, until_s: int) -> None:
+def _draw_panel(axes: Axes, part: Frame, look: Style, until_s: int) -> None:
     """Areas from below: in the bound, late; white up to 100 %: never delivered; above the panel, the fault."""
     axes.axvspan(FROM_S, until_s, 1.02, 1.07, color=FAULT.colour, linewidth=0, clip_on=False)
     axes.grid(visible=False)
-    if part.empty or usual.empty:
+    if part.empty:
         return
     steps = edges(part.t_s, STEP_S)
     in_bound, due = 100 * part.in_bound / part.due, (100 * (part.in_bound + part.late) / part.due).clip(upper=100)
     area: Json = {"fill": True, "color": look.colour, "linewidth": 0}
     axes.stairs(due, steps, baseline=in_bound.to_numpy(), alpha=0.35, **area)
     axes.stairs(in_bound, steps, alpha=0.9, **area)
-    share = [*(100 * usual.in_bound / usual.due)]
-    curve(axes, edges(usual.t_s, STEP_S), [*share, share[-1]], USUAL, width=0.8, stairs=True)
+    share = [*(100 * part.usual_in_bound / part.due)]
+    curve(axes, steps, [*share, share[-1]], USUAL, width=0.8, stairs=True)
 
 
 def _words(row: Frame) -> str:

@@ -33,6 +33,7 @@ DESIGN = (  # topics, producers and consumers of each, bytes of a message, messa
     (1, 1, 2, 100, 300), (16, 4, 2, 100, 1_000), (1, 4, 2, 100, 2_000), (16, 1, 2, 100, 4_000),
     (4, 1, 4, 1_000, 300), (4, 4, 4, 100, 1_000), (16, 4, 4, 1_000, 2_000), (1, 1, 4, 1_000, 4_000),
 )  # fmt: skip
+ENDS_RPS = tuple(end(in_rps * consumers for _, _, consumers, _, in_rps in DESIGN) for end in (min, max))
 TWO_ENDS = ((1, 1, 1, 100, 50), (4, 1, 2, 1_000, 400))
 CORE_SHARE = 0.25  # ours: of one core, for the broker
 DURATION, WARM_UP = "4s", "1s"
@@ -193,8 +194,15 @@ def _draw_processor(axes: Axes, runs: Frame) -> None:
 
 
 def measure_e12(tables: Tables) -> Evidence:
-    """|rho| of the output rate, less the largest other one; and that the p95 rises at all."""
+    """|rho| of the output rate, less the largest other one; and that the p95 rises at all.
+
+    KeyError where a repetition lacks an end of the design: who is overloaded loses messages, and its run is invalid.
+    """
     rhos, runs = tables["epulsar-profile/correlations"], tables["epulsar-profile/runs"]
+    due_rps = (runs.topics * runs.producers * runs.rate_rps * runs.consumers).round()
+    for repetition, there_rps in due_rps.groupby(runs.repetition):
+        for end_rps in {*ENDS_RPS} - {*there_rps}:
+            raise KeyError(f"a valid run of {end_rps:,} messages out a second in repetition {repetition}")
     rho = {parameter: by_repetition(rhos, "rho", parameter=parameter) for parameter in PARAMETERS}
     ours = rho.pop("out_rps")
     leads = {

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from itertools import groupby
+from math import inf
 from typing import NamedTuple
 
 from analysis.tables import collect
@@ -10,6 +11,7 @@ from paper_figs.light import Data, Frame
 
 AFTER_HANDOVER_S = 2.0  # an excursion that a handover causes begins within so much
 AFTER_MIGRATION_S = 5.0  # and ends within so much of the migration that it causes
+UNFINISHED_S = 10.0  # ours: what began so shortly before the end of the run may yet have ended as it should
 
 
 def windows(data: Data) -> Frame:
@@ -47,18 +49,22 @@ def clients(data: Data, *kinds: str) -> Frame:
 
 
 class Excursion(NamedTuple):
-    """Seconds in a row in which messages of a topic were late: from the first, up to the one after the last."""
+    """Seconds in a row in which messages of a topic were late: from the first, up to the one after the last.
+
+    The end is infinite where that is the end of the run.
+    """
 
     start_s: float
     end_s: float
 
 
 def excursions(late: Iterable[tuple[int, float]], until_s: int) -> list[Excursion]:
-    """Of ``late``, seconds and counts of late messages in order; what lasts to the end of the run is left out."""
+    """Of ``late``, seconds and counts of late messages in order; without what the run's end cuts short."""
     seconds = [second for second, count in late if count > 0]
     spells = [list(spell) for _, spell in groupby(enumerate(seconds), lambda each: each[1] - each[0])]
     every = [Excursion(spell[0][1], spell[-1][1] + 1) for spell in spells]
-    return [excursion for excursion in every if excursion.end_s < until_s]
+    ended = [one if one.end_s < until_s else one._replace(end_s=inf) for one in every]
+    return [one for one in ended if one.end_s < inf or until_s - one.start_s > UNFINISHED_S]
 
 
 def in_bound(seconds: Frame) -> dict[str, float]:

@@ -240,19 +240,19 @@ def downtime_samples(log: str, crew: ClientCrew, told: SeenByClients, epoch_ns: 
         wanted = [(0, until_ns)] if span.role == Role.PRODUCER else crew.spans_ns(number, until_ns)
         for start_ns, end_ns in wanted:
             if start_ns <= begin_ns < end_ns:
-                away_ns = float(span.span_ns(epoch_ns + end_ns))
-                yield begin_ns, f"{span.role} of {crew.topics[number]}", DOWNTIME, away_ns
+                away_ns = span.span_ns(epoch_ns + end_ns)
+                if end_ns < until_ns:  # who has left is not away any more; whom the run left is
+                    away_ns = min(away_ns, end_ns - begin_ns)
+                yield begin_ns, f"{span.role} of {crew.topics[number]}", DOWNTIME, float(away_ns)
 
 
 def gaps(one: Consumed, moves: Iterable[UnitMove], epoch_ns: int) -> Iterator[Sample]:
     """``delivery_gap_ns`` of a topic's moves, as a consumer saw them that wanted it all the time around them."""
     at_ns = np.sort(one.got.received_ns)
     for move in moves:
-        begin_ns, end_ns = move.asked_at_ns - epoch_ns, move.answered_at_ns + AROUND_NS - epoch_ns
-        if any(
-            start_ns <= begin_ns and min(end_ns, one.interest.until_ns) <= ends_ns
-            for start_ns, ends_ns in one.interest.spans_ns
-        ):
+        begin_ns = move.asked_at_ns - epoch_ns
+        end_ns = min(move.answered_at_ns + AROUND_NS - epoch_ns, one.interest.until_ns)
+        if any(start_ns <= begin_ns and end_ns <= ends_ns for start_ns, ends_ns in one.interest.spans_ns):
             yield begin_ns, move.unit, "delivery_gap_ns", float(longest_gap_ns(at_ns, begin_ns, end_ns))
 
 

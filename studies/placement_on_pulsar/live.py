@@ -7,14 +7,13 @@ Topics of a fresh tenant are each alone in a bundle, and moved about before time
 
 import time
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from secrets import token_hex
 
 import msgspec
 
-from core.errors import MachineError, SpecError
+from core.errors import SpecError
 from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from studies.placement.servers import JOIN_S, profile_of
@@ -33,7 +32,7 @@ from testbed.servers.found import check_servers
 from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
 from testbed.servers.pulsar.settings import session_settings, shedding_settings
-from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, let_go, make_topics, put_topics
+from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, let_go, make_topics, put_topics, rest_all
 from testbed.servers.serf import SerfCluster
 from testbed.servers.server import ServerProcess
 
@@ -93,7 +92,9 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
         fleet.script = site.folder / "clients" / "script.json"
         _write(fleet, script)
         topics = {topic.name: script.topic(topic.name) for topic in asked.load.topics}
-        make_topics(cluster.admin, list(topics.values()))
+        stored = asked.crews if asked.rule.persistent else ()
+        waiting = [(topics[crew.topics[number]], crew.node) for crew in stored for number in crew.consuming]
+        make_topics(cluster.admin, list(topics.values()), waiting)
         stack.callback(let_go, cluster.admin, list(topics.values()))
         crews = [
             Hired(crew, number, _hired(stack, cluster, crew, number, topics)) for number, crew in enumerate(asked.crews)
@@ -215,14 +216,8 @@ def _play(site: Site, asked: PulsarRequest, fleet: NodeFleet, trouble: _Trouble,
     play.until(asked.duration_ns + SETTLE_NS)
     for hired in crews:
         hired.traffic.end()
-    with ThreadPoolExecutor(len(crews)) as pool:
-        list(pool.map(_rest, crews))
+    rest_all([hired.traffic for hired in crews], REST_S)
     return play
-
-
-def _rest(hired: Hired) -> None:
-    with suppress(MachineError):  # what has not come is lost, or unacknowledged: the account says so
-        hired.traffic.rest(REST_S)
 
 
 def _samples(fleet: NodeFleet, name: str) -> list[Sample]:

@@ -40,7 +40,7 @@ class MoveStep(NamedTuple):
 
 @dataclass(frozen=True)
 class PulsarCosts:
-    """Of the steps of a move; fitted to medians of live runs (``studies.placement_on_pulsar.calibrate``)."""
+    """Of the steps of a move; fitted to medians of live runs (``benchmarks.pulsar_model``)."""
 
     ask: MoveStep  # REST is asked: until the topic is fenced
     hand: MoveStep  # a transfer: until the next broker owns it, and the old one has closed its clients
@@ -155,7 +155,7 @@ class ModelledPulsar:
         self._after(node, self.costs.ask, step, move)
 
     def crash(self, node: str, now_ns: int) -> None:
-        """Brokers do not crash here: the study has no faults."""
+        """Nobody who matters here: only load managers do, in virtual time."""
 
     # --- a move ------------------------------------------------------------------------------------------
 

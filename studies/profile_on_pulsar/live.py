@@ -9,8 +9,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import reduce
 from itertools import cycle
 from operator import add
@@ -20,7 +19,6 @@ import numpy as np
 
 from collectors.procfs import process_counters
 from core.clients import instants
-from core.errors import MachineError
 from core.records import Int64
 from core.seeds import generator
 from core.units import SECOND_NS
@@ -35,7 +33,15 @@ from testbed.play import Observer, Play
 from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.client_host import DUE
 from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
-from testbed.servers.pulsar.transfers import Hiring, SeenByClients, TopicTraffic, let_go, make_topics, put_topics
+from testbed.servers.pulsar.transfers import (
+    Hiring,
+    SeenByClients,
+    TopicTraffic,
+    let_go,
+    make_topics,
+    put_topics,
+    rest_all,
+)
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
 
 LEAD_NS = 2 * SECOND_NS  # from the handing over of the loads to the first instant
@@ -152,9 +158,7 @@ class _Bench:
 
     def rest(self) -> None:
         """Until all has come, or nothing comes any more."""
-        clients = self._clients
-        with ThreadPoolExecutor(len(clients)) as pool:
-            list(pool.map(_rest, clients))
+        rest_all(self._clients, REST_S, STILL_S)
 
     def _cpu_ns(self) -> dict[str, float]:
         clients = (process_counters(crew.agent.pid)["cpu_ns"] for crew in self._clients)
@@ -204,11 +208,6 @@ class _Bench:
         samples = [(asked.duration_ns, self._name, f"span_{what}", float(value)) for what, value in counts.items()]
         samples += [(asked.duration_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
         return Profiled(np.concatenate(latencies), samples, observer.evidence())
-
-
-def _rest(crew: TopicTraffic) -> None:
-    with suppress(MachineError):  # what has not come is lost, or unacknowledged: the account says so
-        crew.rest(REST_S, STILL_S)
 
 
 def _of_topic(sent: Mapping[str, Int64], topic: int) -> dict[str, Int64]:

@@ -2,15 +2,13 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from secrets import token_hex
 
 import msgspec
 import numpy as np
 
-from core.errors import MachineError
 from core.records import Columns, Int64, Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.quota.asked import ADAPTED, GROUP, QuotaRequest, QuotaShown
@@ -25,7 +23,7 @@ from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.client_host import DUE, SUBSCRIPTION
 from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
 from testbed.servers.pulsar.settings import group_settings
-from testbed.servers.pulsar.transfers import SeenByClients, TopicTraffic, let_go, make_topics, put_topics
+from testbed.servers.pulsar.transfers import SeenByClients, TopicTraffic, let_go, make_topics, put_topics, rest_all
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, lateness_ns, shifted
 
 LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
@@ -60,7 +58,7 @@ def run_on(cluster: PulsarCluster, asked: QuotaRequest, observer: Observer) -> Q
     brokers = {cluster.node_of(broker): broker for broker in cluster.brokers}
     script = QuotaScript(f"run-{token_hex(4)}", brokers, asked.rule.interval_s)
     topics = [script.topic(node) for node in asked.names]
-    make_topics(cluster.admin, topics, SUBSCRIPTION)
+    make_topics(cluster.admin, topics, [(topic, SUBSCRIPTION) for topic in topics])
     put_topics(cluster.admin, [(script.topic(node), brokers[node]) for node in asked.names])
     with ExitStack() as stack:
         stack.callback(let_go, cluster.admin, topics)
@@ -77,7 +75,7 @@ def run_on(cluster: PulsarCluster, asked: QuotaRequest, observer: Observer) -> Q
         with observer.watch:
             with _shared(cluster, asked, topics):
                 play = _play(cluster.site, asked, crews, fleet)
-            _rest(crews)
+            rest_all(crews, REST_S)
             observer.findings.lost_agents = tuple(part.name for _, part in cluster.processes if not part.alive)
         findings, seen = observer.findings, [crew.seen() for crew in crews]
         messages = _messages(asked, seen, play.epoch_ns)
@@ -143,15 +141,6 @@ def _loads(asked: QuotaRequest) -> list[dict[str, Int64]]:
         columns = np.zeros(np.count_nonzero(mine), np.int64), FIRST + number[mine], at_ns[mine]
         loads.append(dict(zip(DUE, columns, strict=True)))
     return loads
-
-
-def _rest(crews: Sequence[TopicTraffic]) -> None:
-    def rest(crew: TopicTraffic) -> None:
-        with suppress(MachineError):  # what has not come is lost, or unacknowledged: the account says so
-            crew.rest(REST_S)
-
-    with ThreadPoolExecutor(len(crews)) as pool:
-        list(pool.map(rest, crews))
 
 
 def _messages(asked: QuotaRequest, seen: Sequence[SeenByClients], epoch_ns: int) -> dict[str, Int64]:

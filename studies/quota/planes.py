@@ -57,27 +57,31 @@ class QuotaPlane(Plane):
         self._topic, self._admin = script.topic(name), Admin({own: partial(connect_to, own)})
         self._pool = ThreadPoolExecutor(1, "limit")  # in order
         self._heard, self._over = Heard(loop, report), threading.Event()
+        self._problem: MachineError | None = None
 
     def actuate(self, command: object) -> None:
         """Begin to set a limit; SystemFault for another command."""
         if not isinstance(command, SetBucket):
             raise SystemFault(f"{self._name} commanded {command}", "brokers of Pulsar are told limits of their topic")
-        self._pool.submit(self._limit, max(1, int(command.rate_rps)))
+        if not self._over.is_set():  # the node goes on for as long as the last messages come
+            self._pool.submit(self._limit, max(1, int(command.rate_rps)))
 
     def go(self, clock: Clock) -> None:
         """Time 0 is agreed."""
         threading.Thread(target=self._look, daemon=True).start()
 
     def finish(self) -> None:
-        """The run ends."""
+        """The run ends; MachineError where a limit was not set: the run was not what it was to be."""
         self._over.set()
         self._pool.shutdown(cancel_futures=True)
+        if self._problem is not None:
+            raise self._problem
 
     def _limit(self, rate_rps: int) -> None:
         try:
             self._admin.limit(self._topic, rate_rps)
         except MachineError as error:
-            print(f"{self._name}: {error}", file=stderr, flush=True)
+            self._problem = error
 
     def _look(self) -> None:
         before: tuple[int, float] | None = None

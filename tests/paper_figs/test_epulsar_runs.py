@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from itertools import product
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -129,10 +130,13 @@ def test_on_a_real_pulsar_both_measures_have_to_say_it(
     whole = pd.concat([frame, frame[frame.metric == one].assign(metric=other)], ignore_index=True)
     if claim == "E9":  # there is a gap wherever there is a real Pulsar
         whole = pd.concat([whole, frame[frame.metric == fig7.DOWNTIME].assign(metric=fig7.GAP)], ignore_index=True)
-    whole = whole.assign(testbed="mininet")
+    whole = whole.assign(testbed="mininet", landed_count=whole.topics)
     assert verdict(claim, {FIG7: whole}) is Judgement.REPRODUCED
     of_model = judge(claim_called(claim), {FIG7: whole.assign(testbed="virtual")})
     assert of_model.judgement is Judgement.UNDECIDED and "its model was fitted" in of_model.problem
+    refused = whole.assign(landed_count=whole.landed_count.mask(whole.executors == 16, whole.topics - 1))
+    of_few = judge(claim_called(claim), {FIG7: refused})
+    assert of_few.judgement is Judgement.UNDECIDED and "127 of 128 moves landed" in of_few.problem
     much = scaled(whole, "p50_ms", 30.0, metric=spoiled, system="epulsar", executors=16)
     assert (much[much.metric == kept].p50_ms == whole[whole.metric == kept].p50_ms).all()
     assert verdict(claim, {FIG7: much}) is judgement
@@ -198,6 +202,7 @@ def test_excursions_are_seconds_in_a_row() -> None:
     late = [(20, 0.0), (21, 3.0), (22, 1.0), (23, 0.0), (25, 1.0), (27, 1.0), (28, 0.0), (29, 5.0)]
     assert excursions(late, 30) == [Excursion(21, 23), Excursion(25, 26), Excursion(27, 28)]  # the last is cut off
     assert excursions(late, 40)[-1] == Excursion(29, 30)  # the topic fell silent: there is nothing late after it
+    assert excursions([(second, 1.0) for second in range(15, 30)], 30) == [Excursion(15, inf)], "it never ended"
     assert excursions([], 10) == []
 
 
@@ -205,6 +210,7 @@ def test_what_begins_and_ends_an_excursion() -> None:
     one = Excursion(21, 26)
     assert starts_at(one, [19.5]) and starts_at(one, [21.9]) and not starts_at(one, [18.9, 22.0])
     assert ends_after(one, [21.5], []) and ends_after(one, [25.9], []) and not ends_after(one, [20.9, 26.1], [])
+    assert not ends_after(Excursion(21, inf), [21.5, 29.9], []), "what comes to no end is ended by nobody"
     assert ends_after(one, [], [25.0]) and not ends_after(one, [], [21.5])  # its own handover does not end it
 
 

@@ -132,8 +132,22 @@ def failing_curves() -> pd.DataFrame:
             since_s = t_s - failure.FROM_S
             bad = scenario != failure.NO_FAULT and 0 <= since_s < 20
             held = scenario != failure.NO_FAULT and 0 <= since_s < 8
-            rows.append([system, scenario, t_s, 0.0 if bad else 100.0, 100.0 if bad else 0.0, int(held), 100.0])
-    return pd.DataFrame(rows, columns=["system", "scenario", "t_s", "in_bound", "late", "held", "due"])
+            rows.append(
+                [system, scenario, t_s, 0.0 if bad else 100.0, 100.0 if bad else 0.0, int(held), 100.0, 100.0, 0]
+            )
+    columns = ["system", "scenario", "t_s", "in_bound", "late", "held", "due", "usual_in_bound", "usual_held"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def test_runs_are_compared_with_those_of_their_own_repetition() -> None:
+    columns = ["system", "scenario", "repetition", "t_s", "pairs", "late", "in_bound", "held"]
+    rows = [["epulsar", failure.NO_FAULT, repetition, 30, 10.0, 0.0, 10.0, 0] for repetition in range(3)]
+    rows += [["epulsar", "manager", repetition, 30, 10.0, 5.0, 5.0, 1] for repetition in (0, 2)]
+    rows += [["epulsar", "site", 3, 30, 10.0, 10.0, 0.0, 1]]
+    found = failure.paired(pd.DataFrame(rows, columns=columns)).set_index("scenario")
+    assert set(found.index) == {failure.NO_FAULT, "manager"}, "beside nothing there is nothing to compare"
+    shares = found[["in_bound", "late", "due", "usual_in_bound", "held", "usual_held"]]
+    assert shares.loc["manager"].tolist() == [10, 10, 20, 20, 1, 0]
 
 
 def failing_elections() -> pd.DataFrame:
@@ -155,6 +169,9 @@ def test_recovery_counts_from_the_fault() -> None:
     led = found.set_index(["system", "scenario"]).unled_s
     assert led.loc["epulsar", "manager"] == 6
     assert led.isna().sum() == len(led) - 1
+    once = pd.DataFrame([["epulsar", "manager", 3, None]], columns=["system", "scenario", "repetition", "after_s"])
+    some = failure.recovery(failing_curves(), pd.concat([failing_elections(), once]), counted_moves())
+    assert some.unled_s.isna().all(), "in one run of four nobody is elected"
     moves = found.set_index(["system", "scenario"])[["moves", "usual_moves"]]
     assert moves.loc["epulsar", "manager"].tolist() == [3, 8]
     assert moves.moves.isna().sum() == len(moves) - 1

@@ -56,6 +56,10 @@ class NotDone(MachineError):
         self.status = status
 
 
+class Unreached(MachineError):
+    """Nobody was asked: there is no way to that broker."""
+
+
 class Admin:
     """Asks any of the brokers, and whom that one names; thread-safe: each question has a connection of its own.
 
@@ -92,7 +96,7 @@ class Admin:
         """
         where = f"?{urlencode({'destinationBroker': target})}" if target else ""
         path = f"/admin/v2/namespaces/{topic.tenant}/{topic.namespace}/{bundle}/unload{where}"
-        self._ask("PUT", path, timeout_s=timeout_s)
+        self._ask("PUT", path, timeout_s=timeout_s, is_once=True)
 
     def stats(self, topic: Topic) -> dict[str, Any]:
         """Rates and clients of a topic, from its owner."""
@@ -156,8 +160,15 @@ class Admin:
                 raise
 
     def _ask(
-        self, method: str, path: str, body: object | None = None, ask: str = "", timeout_s: float = ASK_S
+        self,
+        method: str,
+        path: str,
+        body: object | None = None,
+        ask: str = "",
+        timeout_s: float = ASK_S,
+        is_once: bool = False,
     ) -> bytes:
+        """``is_once``: who was asked may have done it, answer or not, and nobody else is to do it again."""
         problem: Exception = MachineError("no broker to ask", "start one")
         for broker in [ask] if ask else self._brokers:
             try:
@@ -166,7 +177,11 @@ class Admin:
                 raise
             except (OSError, http.client.HTTPException, MachineError) as error:
                 problem = error
-        raise MachineError(f"Pulsar, {method} {path}: {problem or type(problem).__name__}", "see the brokers' logs")
+                if is_once and not isinstance(error, Unreached):
+                    break
+        raise MachineError(
+            f"Pulsar, {method} {path}: {str(problem) or type(problem).__name__}", "see the brokers' logs"
+        )
 
     def _follow(self, broker: str, method: str, path: str, body: object | None, timeout_s: float) -> bytes:
         for _ in range(_REDIRECTS):
@@ -184,7 +199,10 @@ class Admin:
     def _once(
         self, broker: str, method: str, path: str, body: object | None, timeout_s: float
     ) -> tuple[int, str, bytes]:
-        sock = self._brokers[broker](timeout_s)
+        try:
+            sock = self._brokers[broker](timeout_s)
+        except (OSError, MachineError) as error:
+            raise Unreached(str(error) or type(error).__name__) from error
         sock.settimeout(timeout_s)
         with closing(http.client.HTTPConnection(broker, timeout=timeout_s)) as connection:
             connection.sock = sock

@@ -9,9 +9,9 @@
     {"do": "follow", "changes": [[AT_NS, TOPIC, WANTED]], "epoch_ns": 17…}    consumers that come and go, in order
     {"do": "end"}                        send no more
     {"do": "status"}                     what is unacknowledged; what has come
-    {"do": "collect", "path": ROWS}      the rows as .npz, two tables (``SENT``, ``GOT``)
+    {"do": "collect", "path": ROWS}      the rows as .npz, three tables (``SENT``, ``GOT``, ``SUBSCRIBED``)
 
-Arguments: the log of Pulsar's client, which says when connections were closed and made (``downtime``).
+Arguments: the log of Pulsar's client, which says when connections were closed and made (``client_log``).
 """
 
 import struct
@@ -19,7 +19,9 @@ import sys
 import threading
 import time
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -41,7 +43,9 @@ GOT = ("topic", "sender", "message", "received_at_ns")
 SUBSCRIBED = ("topic", "at_ns")  # consumers that came later: when they were there, ``ABSENT`` where one was not let in
 DUE = ("topic", "message", "intended_at_ns")  # of a load; instants since its epoch
 SUBSCRIPTION = "ratebed"
+OPERATION_S = 30  # Pulsar's own: until a client gives up to subscribe, or to leave
 SEND_TIMEOUT_MS = 120_000  # ours: longer than a broker is missed
+_AGAIN_S = 0.1  # ours: who was not let in asks again
 _PENDING = 100_000
 _HEADER = struct.Struct("<iq")  # of a body: the sender's number, the message's
 SIZE_BYTES = 64  # ours
@@ -78,9 +82,10 @@ class ClientHost:
         self._producers: dict[int, pulsar.Producer] = {}  # by topic, as the next
         self._consumers: dict[int, pulsar.Consumer] = {}
         self.sent, self.got, self.subscribed = GrowingRows(SENT), GrowingRows(GOT), GrowingRows(SUBSCRIBED)
+        self._open: dict[tuple[int, int], tuple[int, int]] = {}  # topic, message: intended and sent at
         self._count_lock = threading.Lock()
-        self._open_count, self._got_count, self._size_bytes = 0, 0, SIZE_BYTES
-        self._pacer, self._follower, self._over = threading.Thread(), threading.Thread(), threading.Event()
+        self._got_count, self._size_bytes = 0, SIZE_BYTES
+        self._threads, self._over, self._failures = list[threading.Thread](), threading.Event(), list[Exception]()
 
     def connect(
         self,
@@ -92,11 +97,15 @@ class ClientHost:
         subscription: str = SUBSCRIPTION,
         sender: int = 0,
     ) -> None:
-        """Consumers first, so that they miss nothing.  ``sender``: whose messages these are, where others send, too."""
+        """Consumers first, so that they miss nothing; one by one: ``client_log`` knows them by their order.
+
+        ``sender``: whose messages these are, where others send, too.
+        """
         import pulsar
 
+        Path(self._log).unlink(missing_ok=True)  # of who had it before; Pulsar's would add to it
         logger = pulsar.FileLogger(pulsar.LoggerLevel.Info, self._log)
-        self._client = pulsar.Client(service, logger=logger, operation_timeout_seconds=30)
+        self._client = pulsar.Client(service, logger=logger, operation_timeout_seconds=OPERATION_S)
         self._topics, self._name, self._subscription, self._sender = topics, name, subscription, sender
         for number in consuming:
             self._subscribe(number, pulsar.InitialPosition.Earliest)
@@ -121,37 +130,50 @@ class ClientHost:
     def play(self, rate_rps: float, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send; ``rate_rps``: to each topic; ``size_bytes``: of a message, enough for its number at least."""
         self._size_bytes = size_bytes
-        self._begin(self._evenly(rate_rps))
+        self._begin(partial(self._send_all, self._evenly(rate_rps)))
 
     def offer(self, path: str, epoch_ns: int, size_bytes: int = SIZE_BYTES) -> None:
         """Begin to send what is due, from an instant of CLOCK_REALTIME on."""
         self._size_bytes = size_bytes
         with np.load(path) as table:
             columns = [table[name].tolist() for name in DUE]
-        self._begin((topic, message, epoch_ns + at_ns) for topic, message, at_ns in zip(*columns, strict=True))
+        due = ((topic, message, epoch_ns + at_ns) for topic, message, at_ns in zip(*columns, strict=True))
+        self._begin(partial(self._send_all, due))
 
     def follow(self, changes: Sequence[tuple[int, int, bool]], epoch_ns: int) -> None:
         """Begin to come and go: a consumer of a topic is wanted, or is not any more; it gets what comes from then on.
 
         One after the other, each as soon as it is due: who comes late has waited for the one before.
         """
-        self._over.clear()
-        self._follower = threading.Thread(target=self._follow_all, args=(changes, epoch_ns), daemon=True)
-        self._follower.start()
+        self._begin(partial(self._follow_all, changes, epoch_ns))
 
     def end(self) -> None:
-        """Send no more, and come and go no more."""
+        """Send no more, and come and go no more; raises what stopped either before."""
         self._over.set()
-        for thread in (self._pacer, self._follower):
-            if thread.ident is not None:
-                thread.join()
+        while self._threads:
+            self._threads.pop().join()
+        if self._failures:
+            raise self._failures[0]
+
+    def _begin(self, work: Callable[[], None]) -> None:
+        def carry_out() -> None:
+            try:
+                work()
+            except Exception as error:
+                self._failures.append(error)
+
+        self._over.clear()
+        self._threads.append(threading.Thread(target=carry_out, daemon=True))
+        self._threads[-1].start()
 
     def status(self) -> Json:
         """``open``: messages that are sent and neither acknowledged nor given up; ``got``: deliveries."""
-        return {"open": self._open_count, "got": self._got_count}
+        return {"open": len(self._open), "got": self._got_count}
 
     def collect(self, path: str) -> None:
-        """Write all rows so far."""
+        """Write all rows so far; who has no receipt yet gets none any more."""
+        for key in [*self._open]:
+            self._settle(key, ABSENT)
         sent = {f"sent_{name}": column for name, column in self.sent.columns().items()}
         got = {f"got_{name}": column for name, column in self.got.columns().items()}
         subscribed = {f"subscribed_{name}": column for name, column in self.subscribed.columns().items()}
@@ -164,8 +186,8 @@ class ClientHost:
             if not wanted:
                 self._leave(number)
             else:
-                while not self._comes(number) and not self._over.is_set():
-                    pass  # the attempt took its time-out
+                while not self._comes(number) and not self._over.wait(_AGAIN_S):
+                    pass
 
     def _comes(self, number: int) -> bool:
         import pulsar
@@ -186,7 +208,8 @@ class ClientHost:
             try:
                 consumer.unsubscribe()
             except pulsar.PulsarException:  # its topic has no broker just now
-                consumer.close()
+                with suppress(pulsar.PulsarException):
+                    consumer.close()
 
     def _evenly(self, rate_rps: float) -> Iterator[tuple[int, int, int]]:
         """Topics in turn, evenly spread: message k of topic i is due (k + i / topics) periods after the beginning."""
@@ -195,11 +218,6 @@ class ClientHost:
         for number in count():
             yield topics[number % len(topics)], number // len(topics), at_ns + int(number * step_ns)
 
-    def _begin(self, due: Iterator[tuple[int, int, int]]) -> None:
-        self._over.clear()
-        self._pacer = threading.Thread(target=self._send_all, args=(due,), daemon=True)
-        self._pacer.start()
-
     def _send_all(self, due: Iterator[tuple[int, int, int]]) -> None:
         for topic, message, due_ns in due:
             if self._over.wait(max(0, due_ns - time.time_ns()) / SECOND_NS):
@@ -207,18 +225,19 @@ class ClientHost:
             self._send(topic, message, due_ns)
 
     def _send(self, topic: int, message: int, due_ns: int) -> None:
-        sent_ns = time.time_ns()
-        with self._count_lock:
-            self._open_count += 1
+        self._open[topic, message] = due_ns, time.time_ns()
 
         def acknowledged(result: Any, _: object) -> None:
-            at_ns = time.time_ns() if result.name == "Ok" else ABSENT
-            self.sent.add(topic, message, due_ns, sent_ns, at_ns)
-            with self._count_lock:
-                self._open_count -= 1
+            self._settle((topic, message), time.time_ns() if result.name == "Ok" else ABSENT)
 
         body = _HEADER.pack(self._sender, message).ljust(self._size_bytes, b"\0")
         self._producers[topic].send_async(body, acknowledged)
+
+    def _settle(self, key: tuple[int, int], acknowledged_at_ns: int) -> None:
+        """Write a message down, once; by threads of Pulsar's client, and by ours."""
+        times = self._open.pop(key, None)
+        if times is not None:
+            self.sent.add(*key, *times, acknowledged_at_ns)
 
     def _listener(self, topic: int) -> Any:
         def received(consumer: "pulsar.Consumer", message: "pulsar.Message") -> None:

@@ -1,7 +1,8 @@
 """How long clients were without a broker, from the log of Pulsar's own client: closed to connected (ePulsar, 5.7).
 
 A client is numbered in the order in which those of its role were made, from 0; its broker's word that it is closed
-names the number, the line of its new connection its topic.
+names the number, the line of its new connection its topic.  A broker that dies says no word: then the client's own that
+it will connect again counts.
 """
 
 import re
@@ -9,11 +10,14 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
+from core.clients import Role
 from core.units import SECOND_NS
 
 _AT = r"(?P<at>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+)"
 _CLOSED = re.compile(rf"^{_AT} .*Broker notification of Closed (?P<role>producer|consumer): (?P<number>\d+)", re.M)
-_MADE = re.compile(rf"^{_AT} .*\[(?P<topic>[a-z-]+://[^,\] ]+)[^\]]*\] Created (?P<role>producer|consumer) on", re.M)
+_NAMED = r"\[(?P<topic>[a-z-]+://[^,\] ]+)(?P<others>[^\]]*)\]"  # a consumer: by its subscription and number, too
+_LOST = re.compile(rf"^{_AT} .*{_NAMED} Schedule reconnection", re.M)
+_MADE = re.compile(rf"^{_AT} .*{_NAMED} Created (?P<role>producer|consumer) on", re.M)
 
 
 class Downtime(NamedTuple):
@@ -32,20 +36,27 @@ class Downtime(NamedTuple):
 def downtimes(log: str, made: Mapping[str, Sequence[str]]) -> list[Downtime]:
     """In order of their beginnings.  ``made``: role -> its clients' topics, in the order in which these were made.
 
-    One that is closed again before it was back is cut off since the first time.
+    One that is closed again before it was back is cut off since the first time; one that has never been connected has
+    lost nothing.
     """
-    lines = [
-        (_ns(found["at"]), True, found["role"], made[found["role"]][int(found["number"])])
+    lines: list[tuple[int, str, str, str]] = [
+        (_ns(found["at"]), "closed", found["role"], made[found["role"]][int(found["number"])])
         for found in _CLOSED.finditer(log)
     ]
-    lines += [(_ns(found["at"]), False, found["role"], found["topic"]) for found in _MADE.finditer(log)]
+    for found in _LOST.finditer(log):
+        of_whom = Role.CONSUMER if found["others"].count(",") > 1 else Role.PRODUCER
+        lines.append((_ns(found["at"]), "lost", of_whom, found["topic"]))
+    lines += [(_ns(found["at"]), "made", found["role"], found["topic"]) for found in _MADE.finditer(log)]
+    connected, spans = set[tuple[str, str]](), list[Downtime]()
     since: dict[tuple[str, str], int] = {}
-    spans = []
-    for at_ns, is_closed, role, topic in sorted(lines, key=lambda line: line[0]):
-        if is_closed:
-            since.setdefault((role, topic), at_ns)
-        elif (role, topic) in since:
-            spans.append(Downtime(topic, role, since.pop((role, topic)), at_ns))
+    for at_ns, what, role, topic in sorted(lines, key=lambda line: line[0]):
+        client = role, topic
+        if what == "made":
+            connected.add(client)
+            if client in since:
+                spans.append(Downtime(topic, role, since.pop(client), at_ns))
+        elif what == "closed" or client in connected:
+            since.setdefault(client, at_ns)
     spans += [Downtime(topic, role, begin_ns, None) for (role, topic), begin_ns in since.items()]
     return sorted(spans, key=lambda span: span.begin_ns)
 

@@ -51,7 +51,7 @@ class OwnerWatch:
         try:
             self._client.start(timeout=START_S)
         except Exception as error:
-            raise MachineError(f"no ZooKeeper: {error or type(error).__name__}", "see its log") from None
+            raise MachineError(f"no ZooKeeper: {str(error) or type(error).__name__}", "see its log") from None
         self._thread.start()
 
     def close(self) -> None:

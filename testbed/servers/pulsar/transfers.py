@@ -21,11 +21,12 @@ from core.units import SECOND_NS
 from testbed.brokers.publish_host import write_columns
 from testbed.hosts.site import Program, python_agent
 from testbed.servers.pulsar.admin import Admin, Topic, boundaries, bundles_of
-from testbed.servers.pulsar.client_host import SIZE_BYTES, SUBSCRIPTION
+from testbed.servers.pulsar.client_host import OPERATION_S, SIZE_BYTES, SUBSCRIPTION
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, out_of_order_count
 
 CONNECT_S = 120.0  # hundreds of clients, a cold broker
+END_S = 2.0 * OPERATION_S + 20.0  # who is about to leave may be refused twice
 AROUND_NS = 2 * SECOND_NS  # ours: a gap of a move begins before its end, and ends so long after it at the latest
 MOVE_S = 10.0  # ours: for REST's answer
 KNOWN_NS = 5 * SECOND_NS  # ours: until all brokers know of a new owner; they hear of it one after another
@@ -68,9 +69,12 @@ def transfer(admin: Admin, moved: Bundled, target: str = "") -> Transfer:
     except MachineError as error:
         problem = str(error)
     answered_at_ns = time.time_ns()
-    while time.time_ns() < answered_at_ns + KNOWN_NS and (not owner or target not in ("", owner)):
+    while True:
         with suppress(MachineError):
             owner = admin.owner_of(moved.topic)
+        if (owner and target in ("", owner)) or time.time_ns() >= answered_at_ns + KNOWN_NS:
+            break
+        time.sleep(_LOOK_AGAIN_S)
     return Transfer(moved.topic, source, target, asked_at_ns, answered_at_ns, owner, problem)
 
 
@@ -80,8 +84,10 @@ def transfer_all(admin: Admin, plan: Iterable[tuple[Bundled, str]], executors: i
         return list(pool.map(lambda pair: transfer(admin, *pair), plan))
 
 
-def make_topics(admin: Admin, topics: Sequence[Topic], subscription: str = "") -> None:
-    """A tenant, and in it each topic, alone in a bundle; with a subscription its owner has loaded it then.
+def make_topics(admin: Admin, topics: Sequence[Topic], subscribed: Iterable[tuple[Topic, str]] = ()) -> None:
+    """A tenant, and in it each topic, alone in a bundle; ``subscribed``: whose owner has loaded it then, and for whom.
+
+    That takes some twenty ways to the store, so that many at a time are ready long before clients come one by one.
 
     Namespaces are cut into as many bundles as they have topics: one, where each topic has a namespace.
     """
@@ -96,8 +102,7 @@ def make_topics(admin: Admin, topics: Sequence[Topic], subscription: str = "") -
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         list(pool.map(make, spaces))
-        if subscription:
-            list(pool.map(lambda topic: admin.subscribe(topic, subscription), topics))
+        list(pool.map(lambda pair: admin.subscribe(*pair), subscribed))
 
 
 def put_topics(admin: Admin, places: Iterable[tuple[Topic, str]]) -> None:
@@ -143,10 +148,7 @@ class SeenByClients:
         return out_of_order_count(self.got["message"], self.got["topic"])
 
     def gap_ns(self, moved: Transfer) -> int:
-        """The longest time without a delivery of its topic, from its question to ``AROUND_NS`` after its answer.
-
-        A topic of which nothing came in all that time has had a gap of at least that time.
-        """
+        """The longest time without a delivery of its topic, from its question to ``AROUND_NS`` after its answer."""
         at_ns = np.sort(self.got["received_at_ns"][self.got["topic"] == self.topics.index(moved.topic)])
         return longest_gap_ns(at_ns, moved.asked_at_ns, moved.answered_at_ns + AROUND_NS)
 
@@ -154,11 +156,12 @@ class SeenByClients:
 def longest_gap_ns(at_ns: Int64, begin_ns: int, end_ns: int) -> int:
     """Between two deliveries, of instants in order; of those around a span, in it, and the next one after it.
 
-    Where nothing came in all that time the gap is at least that time.
+    Where there is none before the span, or after it, the gap is at least what the span has of it.
     """
     first, last = np.searchsorted(at_ns, [begin_ns, end_ns])
-    inside = at_ns[max(0, first - 1) : last + 1]
-    return int(np.diff(inside).max()) if len(inside) > 1 else end_ns - begin_ns
+    before = at_ns[first - 1] if first else begin_ns
+    after = at_ns[last] if last < len(at_ns) else end_ns
+    return int(np.diff([before, *at_ns[first:last], after]).max())
 
 
 class Hiring(NamedTuple):
@@ -226,7 +229,7 @@ class TopicTraffic:
 
     def end(self) -> None:
         """Send no more, and come and go no more."""
-        self.agent.ask("end")
+        self.agent.ask("end", END_S)
 
     def rest(self, timeout_s: float, still_s: float = 2.0) -> None:
         """Until all that was sent is acknowledged, and nothing has come for ``still_s``; MachineError after so long."""
@@ -263,3 +266,14 @@ class TopicTraffic:
     def close(self) -> None:
         """End the process."""
         self._site.forget(self._name)
+
+
+def rest_all(every: Sequence[TopicTraffic], timeout_s: float, still_s: float = 2.0) -> None:
+    """Let all ``rest``; what has not come by then is lost, or unacknowledged, as the accounts say."""
+
+    def rest(traffic: TopicTraffic) -> None:
+        with suppress(MachineError):
+            traffic.rest(timeout_s, still_s)
+
+    with ThreadPoolExecutor(len(every)) as pool:
+        list(pool.map(rest, every))

@@ -7,14 +7,12 @@ Every other topic is persistent.  Each is moved once before it counts: a cold br
 import argparse
 import json
 import os
-import tempfile
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from pathlib import Path
 from secrets import token_hex
 from threading import Timer
 
@@ -24,16 +22,15 @@ import psutil
 from core.errors import MachineError
 from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS
-from testbed.hosts.docker.site import DockerSite
-from testbed.hosts.local import LocalSite
-from testbed.hosts.mininet.site import MininetSite
+from testbed import load_testbed
+from testbed.hosts.lock import machine_lock
 from testbed.servers.pulsar.admin import WHOLE, Topic
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.servers.pulsar.transfers import Bundled, SeenByClients, TopicTraffic, Transfer, transfer_all
 from testbed.topologies.topology import mesh
 
 CLIENTS = "clients"  # their host
-SITES: dict[str, type[LocalSite | MininetSite]] = {"local": LocalSite, "mininet": MininetSite, "docker": DockerSite}
+TESTBEDS = ("local", "mininet", "docker")
 TAKEN_OVER_S = 60.0  # ours: every topic has a living broker again after so long, at the latest
 _LEAD_S, _REST_S, _KILLED_AFTER_S, _LOOK_AGAIN_S = 2.0, 120.0, 0.05, 0.02
 
@@ -154,7 +151,7 @@ class TransferTrial:
 def main() -> None:
     """Start a cluster, carry a trial out, print what came of it."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--testbed", choices=SITES, default="local")
+    parser.add_argument("--testbed", choices=TESTBEDS, default="local")
     parser.add_argument("--brokers", type=int, default=3)
     parser.add_argument("--topics", type=int, default=16)
     parser.add_argument("--transfers", type=int, default=200)
@@ -164,12 +161,9 @@ def main() -> None:
     parser.add_argument("--kill", action="store_true", help="a second trial, with the leading broker killed in it")
     words = parser.parse_args()
     names = [f"broker{number}" for number in range(1, words.brokers + 1)]
-    with tempfile.TemporaryDirectory(prefix="ratebed-pulsar-") as folder:
+    with machine_lock():
         topology, begun_s = mesh("trial", [*names, CLIENTS], 0), time.monotonic()
-        with (
-            SITES[words.testbed](topology, Path(folder, "run"), Path(folder)) as site,
-            PulsarCluster(site, names, names[0]) as cluster,
-        ):
+        with load_testbed(words.testbed).site(topology, 0) as site, PulsarCluster(site, names, names[0]) as cluster:
             resident = sum(psutil.Process(process.pid).memory_info().rss for _, process in cluster.processes)
             machine = {
                 "cores": os.cpu_count(),

@@ -28,7 +28,16 @@ from paper_figs.drl.quota import (
     ideal,
     measured,
 )
-from tests.paper_figs.tables import Case, Frames, check_published, check_spoiled, parametrised, repeated, scaled
+from tests.paper_figs.tables import (
+    Case,
+    Frames,
+    check_published,
+    check_spoiled,
+    claim_called,
+    parametrised,
+    repeated,
+    scaled,
+)
 
 RUNS = "pulsar-quota/runs"
 QUOTA = 100.0
@@ -97,7 +106,7 @@ def tables() -> Frames:
             "p99_ms": {SPLIT: 9_000.0, ADAPTOR: 2_000.0}.get(way, 500.0),
             "granted_share": {GROUP_1S: 1.48, ADAPTOR_1S: 1.48, SPLIT: 0.99}.get(way, 1.2),
             "excess_s": 1.0,
-            "settled_s": {SPLIT: 20.0, ADAPTOR: 14.0}.get(way, 8.0),
+            "settled_s": {SPLIT: float(quota.NEVER_S), ADAPTOR: 14.0}.get(way, 8.0),
         })  # fmt: skip
     return {RUNS: repeated(rows, ("p99_ms", "granted_share", "settled_s"))}
 
@@ -113,14 +122,31 @@ def named_apart(found: Frames) -> Frames:
     return {RUNS: pd.concat([runs[runs.way != GROUP], copied], ignore_index=True)}
 
 
+def unlimited(found: Frames) -> Frames:
+    """Everybody is granted what is offered."""
+    return {RUNS: found[RUNS].assign(granted_share=BEYOND)}
+
+
+def never(*ways: str) -> Callable[[Frames], Frames]:
+    """They are off in the last second of each run."""
+
+    def spoil(found: Frames) -> Frames:
+        runs = found[RUNS]
+        return {RUNS: runs.assign(settled_s=runs.settled_s.mask(runs.way.isin(ways), quota.NEVER_S))}
+
+    return spoil
+
+
 CASES = [
     Case("Q1", tables, {"the group holds them up": on("p99_ms", 20, way=GROUP, load="moving"),
                         "the same system twice": named_apart}),
     Case("Q2", tables, {"no more than one bucket": on("granted_share", 0.8, way=GROUP),
                         "as much each 5 s": on("granted_share", 1.2, way=ADAPTOR, load="even"),
                         "fixed parts, too": on("granted_share", 1.2, way=SPLIT),
+                        "nothing is limited": unlimited,
                         "the same system twice": named_apart}),
-    Case("Q3", tables, {"as slow": on("settled_s", 14 / 8, way=GROUP), "the same system twice": named_apart}),
+    Case("Q3", tables, {"as slow": on("settled_s", 14 / 8, way=GROUP), "the same system twice": named_apart,
+                        "the group never settles": never(GROUP)}),
     Case("Q4", tables, {"slower afar": on("settled_s", 2.0, way=GROUP, delay_ms=float(FAR)),
                         "faster afar": on("settled_s", 0.5, way=ADAPTOR, delay_ms=float(FAR))}),
 ]  # fmt: skip
@@ -134,6 +160,14 @@ def test_tables_as_expected_reproduce_the_claim(case: Case) -> None:
 @pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
 def test_perturbed_tables_do_not(case: Case, perturbation: str) -> None:
     check_spoiled(case, perturbation)
+
+
+def test_of_who_never_settles_nobody_says_how_fast() -> None:
+    for claim, ways in (("Q3", (GROUP, ADAPTOR)), ("Q4", (GROUP, ADAPTOR)), ("Q4", (ADAPTOR,))):
+        found = judge(claim_called(claim), never(*ways)(tables()))
+        assert found.judgement is Judgement.UNDECIDED and "is right by its end" in found.problem
+    late = judge(claim_called("Q3"), never(ADAPTOR)(tables()))
+    assert late.judgement is Judgement.REPRODUCED, "it is later by that much at least"
 
 
 def test_every_claim_has_a_case_and_waits_for_its_figure() -> None:

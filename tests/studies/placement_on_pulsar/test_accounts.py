@@ -133,9 +133,11 @@ def test_a_gap_is_told_by_who_wanted_the_topic_all_the_time() -> None:
     until_ns, none = 5_000 * MS, np.empty(0, np.int64)
     there, left = ([(0, end_ns)] for end_ns in (until_ns, 1_000 * MS))
     assert list(gaps(Consumed(got, Interest(there, none, until_ns)), [move], 0)) == [
-        (200 * MS, "a", "delivery_gap_ns", 800.0 * MS)
+        (200 * MS, "a", "delivery_gap_ns", 1_400.0 * MS)
     ]
     assert not list(gaps(Consumed(got, Interest(left, none, until_ns)), [move], 0))
+    soon = list(gaps(Consumed(got, Interest([(0, 1_500 * MS)], none, 1_500 * MS)), [move], 0))
+    assert soon[0][3] == 800.0 * MS, "nothing is due after the end, so nothing is missing"
 
 
 def test_who_stayed_away_counts_until_the_end_and_what_was_before_the_run_does_not() -> None:
@@ -158,9 +160,10 @@ def test_a_consumer_that_leaves_while_it_is_cut_off_was_cut_off_until_then() -> 
     log = closed("01.500", 0, "consumer")
     epoch_ns = downtimes(log, {"consumer": ["a"]})[0].begin_ns - 500 * MS
     none = SeenByClients(topics, rows(SENT), rows(GOT), rows(SUBSCRIBED))
-    assert list(downtime_samples(log, crew, none, epoch_ns, 3_000 * MS)) == [
-        (500 * MS, "consumer of a", "client_downtime_ns", 1_500.0 * MS)
-    ]
+    for after in ("", made("09.000", str(topics[0]), "consumer")):  # another one comes, long after that
+        assert list(downtime_samples(log + after, crew, none, epoch_ns, 3_000 * MS)) == [
+            (500 * MS, "consumer of a", "client_downtime_ns", 1_500.0 * MS)
+        ]
 
 
 def test_a_broker_tells_rates_and_clients_of_the_topics_of_a_run() -> None:

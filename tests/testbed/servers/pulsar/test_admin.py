@@ -79,6 +79,17 @@ def test_a_question_goes_where_it_is_sent_and_past_brokers_that_are_gone() -> No
             Admin({}).alive()
 
 
+def test_who_may_have_moved_a_topic_is_the_last_to_be_asked() -> None:
+    topic = Topic("t", "n", "x")
+    path = f"/admin/v2/namespaces/t/n/{WHOLE}/unload"
+    with answering({path: (204, "")}) as well, answering({}) as ill:  # takes the question, and gives no answer
+        to = {port: partial(socket.create_connection, ("127.0.0.1", port)) for port in (well, ill)}
+        gone = partial(socket.create_connection, ("127.0.0.1", 1))
+        Admin({"a:1": gone, "b:2": to[well]}).move(topic, WHOLE)
+        with pytest.raises(MachineError, match="unload: Remote end closed"):
+            Admin({"c:3": to[ill], "b:2": to[well]}).move(topic, WHOLE)
+
+
 def test_what_is_there_already_is_made_and_what_is_refused_is_said() -> None:
     says = {"/admin/v2/tenants/t": (409, ""), "/admin/v2/tenants/u": (500, ""), "/admin/v2/namespaces/t/n": (409, "")}
     with answering(says) as port:

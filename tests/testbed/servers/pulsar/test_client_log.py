@@ -18,6 +18,10 @@ def made(at: str, topic: str, role: str = "producer") -> str:
     return line(at, f"[{topic}, clients1.0] Created {role} on broker [1 -> 2] ")
 
 
+def lost(at: str, topic: str, others: str = ", clients1.0") -> str:
+    return line(at, f"[{topic}{others}] Schedule reconnection in 0.1 s")
+
+
 def spans_ms(log: str) -> list[tuple[str, str, float | None]]:
     return [
         (span.topic, span.role, None if span.end_ns is None else (span.end_ns - span.begin_ns) / MS)
@@ -40,6 +44,14 @@ def test_roles_are_told_apart() -> None:
     assert spans_ms(log) == [(A, "consumer", 200)]
     again = closed("02.000", 2, "consumer") + made("02.100", A, "consumer")
     assert spans_ms(log + again)[1:] == [(A, "consumer", 100)], "the third that was made is of A again"
+
+
+def test_a_broker_that_says_no_word_is_missed_by_its_clients() -> None:
+    log = made("00.100", A) + made("00.200", A, "consumer") + lost("01.000", A) + lost("01.010", A, ", clients1, 0")
+    log += lost("01.500", A) + made("02.000", A) + lost("02.500", B) + made("03.000", B)
+    assert spans_ms(log) == [(A, "producer", 1000), (A, "consumer", None)], "B had none to lose"
+    told = made("00.100", A) + closed("01.000", 0) + lost("01.001", A) + made("01.100", A)
+    assert spans_ms(told) == [(A, "producer", 100)], "the broker's word came first"
 
 
 def test_who_never_came_back_was_away_at_least_until_the_end() -> None:

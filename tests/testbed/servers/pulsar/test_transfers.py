@@ -5,7 +5,7 @@ import pytest
 
 from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.cluster import PulsarCluster
-from testbed.servers.pulsar.transfers import AROUND_NS, SeenByClients, Transfer
+from testbed.servers.pulsar.transfers import AROUND_NS, SeenByClients, Transfer, longest_gap_ns
 from testbed.servers.pulsar.trial import Transferred, TransferTrial
 from testbed.trust.accounts import ABSENT
 from tests.live import needs
@@ -46,7 +46,8 @@ def test_a_gap_is_the_longest_time_without_a_delivery_around_a_move() -> None:
     shown = seen([], [(0, 0, 990), (1, 0, 1050), (0, 1, 1000), (0, 2, 1130), (0, 3, 1140), (0, 4, 9000)])
     moved = Transfer(A, "s", "t", 1005 * MS, 1080 * MS, "t")
     assert shown.gap_ns(moved) == 7860 * MS, "the next delivery ends a gap, however late it is"
-    assert shown.gap_ns(moved._replace(topic=B)) == 75 * MS + AROUND_NS
+    assert shown.gap_ns(moved._replace(topic=B)) == 30 * MS + AROUND_NS, "nothing came after 1050"
+    assert longest_gap_ns(np.array([5, 8]), 10, 30) == 22 and longest_gap_ns(np.array([], np.int64), 10, 30) == 20
     assert moved.landed and not moved._replace(owner="s").landed and not moved._replace(target="", owner="").landed
 
 
