@@ -6,7 +6,7 @@ A line a point and measure: medians over all moves of its runs, live and in virt
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,18 +16,20 @@ import pyarrow.parquet as pq
 from scipy.optimize import minimize
 
 from collectors.integrity import read_manifest
-from core.records import Float64, Json
+from core.records import Float64, Json, Sample
 from core.units import MILLISECOND_NS
 from harness.campaign import finished_runs
 from harness.experiment import RunSpec
 from harness.run import asked_of, resolve
+from paper_figs.epulsar.fig7 import ANSWERED_NS, DOWNTIME
 from paper_figs.epulsar.published import EXECUTORS
 from studies.placement_on_pulsar.asked import NAME, PulsarRequest
 from studies.placement_on_pulsar.model import FITTED, MoveStep, PulsarCosts
 from studies.placement_on_pulsar.virtual import run
 from testbed.trust.evidence import INVALID
 
-MEASURES = ("client_downtime_ns", "delivery_gap_ns", "migration_ns")
+SAMPLES = ("at_ns", "node", "metric", "value")
+MEASURES = (DOWNTIME, "delivery_gap_ns", "migration_ns")
 FITTED_OF, FITTED_AT = "static-topics", ("10ms", "40ms")  # the workload of Fig. 7; one way to the store
 NEAR_MS, NEAR = 10.0, 0.25  # what a median may be off
 TRANSFER, PLAIN = ("ask", "hand", "answer", "open", "flow"), ("free", "find")
@@ -68,12 +70,8 @@ class LivePoint(msgspec.Struct):
     @property
     def medians(self) -> Medians:
         """Over all moves of all runs."""
-        rows = defaultdict[str, list[float]](list)
-        for folder in self.folders:
-            table = pq.read_table(folder / "samples.parquet", columns=["metric", "value"]).to_pydict()
-            for metric, value in zip(table["metric"], table["value"], strict=True):
-                rows[metric].append(value)
-        return _medians(rows)
+        tables = [pq.read_table(folder / "samples.parquet", columns=[*SAMPLES]).to_pydict() for folder in self.folders]
+        return _medians(zip(*(table[name] for name in SAMPLES), strict=True) for table in tables)
 
     @property
     def requests(self) -> list[PulsarRequest]:
@@ -101,15 +99,32 @@ def live_runs(out: Path) -> list[LivePoint]:
 
 def modelled(requests: Sequence[PulsarRequest], costs: PulsarCosts) -> Medians:
     """What the model says."""
+    return _medians(run(asked, costs).samples for asked in requests)
+
+
+def _medians(runs: Iterable[Iterable[Sample]]) -> Medians:
+    """Of the samples of runs."""
     rows = defaultdict[str, list[float]](list)
-    for asked in requests:
-        for _, _, metric, value in run(asked, costs).samples:
-            rows[metric].append(value)
-    return _medians(rows)
+    for samples in map(list, runs):
+        for _, _, metric, value in samples:
+            if metric != DOWNTIME:
+                rows[metric].append(value)
+        rows[DOWNTIME] += _downtimes(samples)
+    return {metric: float(np.median(rows[metric])) / MILLISECOND_NS for metric in MEASURES if rows[metric]}
 
 
-def _medians(rows: Mapping[str, Iterable[float]]) -> Medians:
-    return {metric: float(np.median([*rows[metric]])) / MILLISECOND_NS for metric in MEASURES if rows[metric]}
+def _downtimes(samples: Sequence[Sample]) -> Iterable[float]:
+    """Of each move and client the longest that began in it, as Fig. 7 has them."""
+    moves = defaultdict[str, list[tuple[int, float]]](list)
+    longest: dict[tuple[str, int], float] = {}
+    for at_ns, topic, metric, value in samples:
+        if metric == "rest_ns":
+            moves[topic].append((at_ns, at_ns + value + ANSWERED_NS))
+    for at_ns, client, metric, value in samples:
+        for asked_ns, over_ns in moves[client.rpartition(" of ")[2]] if metric == DOWNTIME else ():
+            if asked_ns <= at_ns <= over_ns:
+                longest[client, asked_ns] = max(value, longest.get((client, asked_ns), 0.0))
+    return longest.values()
 
 
 def fitted(points: Sequence[LivePoint]) -> PulsarCosts:

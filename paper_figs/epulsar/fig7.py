@@ -17,13 +17,14 @@ from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
 from paper_figs.epulsar.runs import BROKER, is_on_pulsar, on_pulsar, placed
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above, legend_above
-from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, frame_of, samples, steps, where, with_point
 from paper_figs.style import Style, looks_of, series, style_of
 
 SYSTEMS = ("pulsar", "epulsar")
 DOWNTIME, MIGRATION, WITH_WAIT = "client_downtime_ns", "migration_ns", "migration_with_wait_ns"
 VIRTUAL = "virtual"
+ANSWERED_NS = 100 * MILLISECOND_NS  # ours: clients' logs have milliseconds, and the last word may come after REST's
 GAP = "delivery_gap_ns"  # on Pulsar alone
 MOVED_ON_PULSAR = 64  # ours: of one producer and one consumer each, on a small machine
 FACTORS = {"wan": "topology.cloud_delay", "topics": "workload.topics", "executors": "system.executors"}
@@ -94,7 +95,8 @@ def tables(data: Data) -> FigureTables:
     """
     from pyspark.sql import functions as f
 
-    mine = data.samples.where(f.col("metric").isin(DOWNTIME, MIGRATION, WITH_WAIT, GAP))
+    mine = data.samples.where(f.col("metric").isin(MIGRATION, WITH_WAIT, GAP)).select("run_id", "metric", "value")
+    mine = mine.unionByName(_downtimes(data.samples))
     landed = data.samples.where("metric = 'landed_count'").groupBy("run_id").agg(f.sum("value").alias("landed_count"))
     spans = {"p50_ms": "percentile(value, 0.5)", "p95_ms": "percentile(value, 0.95)", "largest_ms": "max(value)"}
     in_ms = [f.expr(f"{span} / {MILLISECOND_NS}").alias(name) for name, span in spans.items()]
@@ -106,6 +108,26 @@ def tables(data: Data) -> FigureTables:
     point = ["testbed", "system", "repetition", "topics", "executors", "wan_ms"]
     columns = ["run_id", "metric", "count", "landed_count", *point, *spans]
     return {"migrations": migrations[columns]}
+
+
+def _downtimes(samples: SparkFrame) -> SparkFrame:
+    """run_id, metric, value: of each move and client the longest time that it was cut off, if that began in the move.
+
+    On Pulsar clients are cut off by others' moves as well: a lookup that comes while a topic is unloaded ends their
+    client's connection, which others share.  Where nobody asks REST for moves all downtimes are of one.
+    """
+    from pyspark.sql import functions as f
+
+    moves = samples.where("metric = 'rest_ns'").selectExpr(
+        "run_id", "node as topic", "at_ns as asked_ns", f"at_ns + value + {ANSWERED_NS} as over_ns"
+    )
+    away = samples.where(f"metric = '{DOWNTIME}'").selectExpr(
+        "run_id", "metric", "value", "at_ns", "node", "substring_index(node, ' of ', -1) as topic"
+    )
+    begun = away.join(moves, ["run_id", "topic"]).where("at_ns between asked_ns and over_ns")
+    longest = begun.groupBy("run_id", "metric", "node", "asked_ns").agg(f.max("value").alias("value"))
+    others = away.join(moves.select("run_id").distinct(), "run_id", "left_anti")
+    return longest.select("run_id", "metric", "value").unionByName(others.select("run_id", "metric", "value"))
 
 
 def draw(tables: FigureTables) -> Drawing:
