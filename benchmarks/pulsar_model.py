@@ -114,7 +114,7 @@ def _medians(runs: Iterable[Iterable[Sample]]) -> Medians:
 
 
 def _downtimes(samples: Sequence[Sample]) -> Iterable[float]:
-    """Of each move and client the longest that began in it, as Fig. 7 has them."""
+    """Of each move and client the longest around it, as Fig. 7 has them."""
     moves = defaultdict[str, list[tuple[int, float]]](list)
     longest: dict[tuple[str, int], float] = {}
     for at_ns, topic, metric, value in samples:
@@ -122,7 +122,7 @@ def _downtimes(samples: Sequence[Sample]) -> Iterable[float]:
             moves[topic].append((at_ns, at_ns + value + ANSWERED_NS))
     for at_ns, client, metric, value in samples:
         for asked_ns, over_ns in moves[client.rpartition(" of ")[2]] if metric == DOWNTIME else ():
-            if asked_ns <= at_ns <= over_ns:
+            if at_ns <= over_ns and at_ns + value >= asked_ns:
                 longest[client, asked_ns] = max(value, longest.get((client, asked_ns), 0.0))
     return longest.values()
 

@@ -111,7 +111,7 @@ def tables(data: Data) -> FigureTables:
 
 
 def _downtimes(samples: SparkFrame) -> SparkFrame:
-    """run_id, metric, value: of each move and client the longest time that it was cut off, if that began in the move.
+    """run_id, metric, value: of each move and client the longest time that it was cut off, of those around the move.
 
     On Pulsar clients are cut off by others' moves as well: a lookup that comes while a topic is unloaded ends their
     client's connection, which others share.  Where nobody asks REST for moves all downtimes are of one.
@@ -124,8 +124,8 @@ def _downtimes(samples: SparkFrame) -> SparkFrame:
     away = samples.where(f"metric = '{DOWNTIME}'").selectExpr(
         "run_id", "metric", "value", "at_ns", "node", "substring_index(node, ' of ', -1) as topic"
     )
-    begun = away.join(moves, ["run_id", "topic"]).where("at_ns between asked_ns and over_ns")
-    longest = begun.groupBy("run_id", "metric", "node", "asked_ns").agg(f.max("value").alias("value"))
+    around = away.join(moves, ["run_id", "topic"]).where("at_ns <= over_ns and at_ns + value >= asked_ns")
+    longest = around.groupBy("run_id", "metric", "node", "asked_ns").agg(f.max("value").alias("value"))
     others = away.join(moves.select("run_id").distinct(), "run_id", "left_anti")
     return longest.select("run_id", "metric", "value").unionByName(others.select("run_id", "metric", "value"))
 
