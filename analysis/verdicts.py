@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cache
-from math import inf, isnan
+from math import inf, isfinite, isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -101,11 +101,11 @@ class Check:
         return t_interval(self.samples)
 
     def status(self, minimum_repetitions: int, family: int = 1) -> Status:
-        """Does the check, one of a ``family``, hold?  Too few samples: unsure."""
+        """Does the check, one of a ``family``, hold?  Too few samples: unsure; an infinite mean proves no ratio."""
         interval = self.interval
         if interval.count < minimum_repetitions or isnan(interval.mean):
             return Status.UNSURE
-        if self.low <= interval.low and interval.high <= self.high:
+        if isfinite(interval.mean) and self.low <= interval.low and interval.high <= self.high:
             return Status.HOLDS
         wide = t_interval(self.samples, 0.05 / family)
         if wide.high < self.low or wide.low > self.high:

@@ -15,6 +15,7 @@ from typing import Protocol, Self
 
 from collectors import procfs
 from collectors.stops import Stops, looks_at
+from core.errors import MachineError
 from core.records import Sample
 
 CORES_EVERY_S = 0.2
@@ -69,6 +70,7 @@ class Probes:
         self._own_namespace = procfs.namespace_of(os.getpid())
         self._cpu_ns = 0
         self._done = threading.Event()
+        self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
 
     def start(self) -> None:
@@ -77,10 +79,13 @@ class Probes:
         self._thread.start()
 
     def stop(self) -> None:
-        """Take the last samples.  A second call does nothing."""
+        """Take the last samples; MachineError where they had ended before.  A second call does nothing."""
         if not self._done.is_set():
             self._done.set()
             self._thread.join()
+            if self._failure is not None:
+                what = f"{type(self._failure).__name__}: {self._failure}"
+                raise MachineError(f"the machine was not watched to the end of the run: {what}") from self._failure
             self._sample_all(at_an_end=True)
 
     def mark(self) -> int:
@@ -99,7 +104,11 @@ class Probes:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.stop()
+        try:
+            self.stop()
+        except MachineError:
+            if error is None:  # else that is what ended the run
+                raise
 
     # --- what was seen -------------------------------------------------------------------------------------
 
@@ -116,12 +125,13 @@ class Probes:
         """
         full_ns = seen_ns = 0
         for span_ns, before, after in self._intervals(from_ns, until_ns):
-            seen_ns += span_ns
             shares = [
                 1 - (new.idle_ns - old.idle_ns) / max(1, new.total_ns - old.total_ns)
                 for old, new in zip(before, after, strict=False)
             ]
-            full_ns += span_ns if shares and min(shares) >= FULL_SHARE else 0
+            if shares:  # else it could not be read: that is no idle machine
+                seen_ns += span_ns
+                full_ns += span_ns if min(shares) >= FULL_SHARE else 0
         return full_ns / seen_ns if seen_ns else None
 
     def steal_share(self, from_ns: int = 0, until_ns: int | None = None) -> float | None:
@@ -152,6 +162,12 @@ class Probes:
     # --- the thread ------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
+        try:
+            self._sample_on()
+        except Exception as error:  # told by ``stop``: what nobody looked at would pass for well
+            self._failure = error
+
+    def _sample_on(self) -> None:
         due_s = time.monotonic()
         all_due_s = due_s + ALL_EVERY_S
         while True:

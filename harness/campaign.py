@@ -5,6 +5,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -78,7 +79,9 @@ class Campaign:
         """
         prepare_folder(self.runs)
         for run_id in self.damaged():
-            set_aside(self.runs / run_id)
+            if not is_whole(self.runs / run_id):  # another campaign may have made it anew meanwhile
+                with suppress(FileNotFoundError):
+                    set_aside(self.runs / run_id)
         missing = self.missing()
         note_code(self.runs, missing.values())
         failures = []
@@ -153,8 +156,8 @@ def prepare_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         remove_partials(folder)
-        probe = folder / ".writable"
+        probe = folder / f".writable-{os.getpid()}"
         probe.write_bytes(b"")
-        probe.unlink()
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise MachineError(f"{folder}: {error.strerror}", "choose another folder with --out") from None

@@ -11,9 +11,11 @@ import ast
 import hashlib
 import re
 import subprocess
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache, lru_cache
+from math import inf
 from pathlib import Path
 
 from core.digests import digest_of
@@ -28,6 +30,7 @@ from testbed.servers import BUILT, SERVERS
 from testbed.topologies.topology import TOPOLOGIES
 from workloads import WORKLOADS
 
+_BEGUN_NS = time.time_ns()  # of this process: what it reads of the code it has read since
 ROOT = Path(__file__).resolve().parent.parent
 SHIPPED = "COMMIT"  # the file in a copy of the checkout that says which commit it is
 _OURS = ("core", "systems", "workloads", "testbed", "studies", "collectors", "harness", "paper_figs")
@@ -66,6 +69,18 @@ def code_hash(spec: RunSpec, root: Path = ROOT) -> str:
 def files_of(spec: RunSpec, root: Path = ROOT) -> list[Path]:
     """The files that ``code_hash`` looks at, relative to ``root``; those of installed packages are absolute."""
     return _files(root, _roots(_named(spec)), load_testbed(spec.testbed).real_time, spec.calibration)
+
+
+def changed_since(spec: RunSpec, root: Path = ROOT, since_ns: int = _BEGUN_NS) -> list[str]:
+    """Those of ``files_of`` that were changed since this process began: processes that it starts read them anew."""
+    return [path.as_posix() for path in files_of(spec, root) if _changed_ns(root / path) > since_ns]
+
+
+def _changed_ns(path: Path) -> float:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:  # it is gone
+        return inf
 
 
 def _named(spec: RunSpec) -> tuple[str, str, str, str, str]:

@@ -13,12 +13,12 @@ import msgspec
 
 from collectors.schema import SCHEMA_VERSION
 from collectors.writer import write_run
-from core.errors import SpecError
+from core.errors import MachineError, SpecError
 from core.files import is_file
 from core.reading import reading
 from core.records import Columns
 from core.registry import changed, configure
-from harness.code_version import code_hash, commit
+from harness.code_version import changed_since, code_hash, commit
 from studies import load_study
 from studies.api import Asked, Journal, Point, Study, point_slo_ns, round_ns
 from studies.spec import RunSpec
@@ -109,6 +109,9 @@ def execute(
     point = resolve(spec)
     point = replace(point, testbed=place(point.testbed))
     journal = carried_out(point)
+    if point.testbed.real_time and (changed_files := changed_since(spec)):
+        what = f"{changed_files[0]} was changed while runs went on: nobody knows which code {run_id} was"
+        raise MachineError(what, "repeat the command, and change nothing meanwhile")
     seconds = perf_counter() - began
     tables = {
         name: {"run_id": [run_id] * len(next(iter(columns.values()))), **columns}

@@ -25,6 +25,7 @@ def as_json(found: FoundDifferences) -> Json:
         "reasons": [reason.row() for reason in found.reasons],
         "differences": [each.row() for each in found.tested],
         "unmeasured_tables": dict(found.unmeasured),
+        "one_sided": dict(found.one_sided),
         "figures": {name: list(tables) for name, tables in found.figures.items()},
         "only_figures": dict(found.only),
         "claims": [flip._asdict() for flip in found.flips],
@@ -101,7 +102,9 @@ def row_texts(row: Row) -> dict[str, str]:
 
 
 def unmeasured_lines(found: FoundDifferences) -> Iterator[str]:
-    """Tables that differ though no measure does."""
+    """Measures that cannot be compared, outcomes that are others, and tables that differ though no measure does."""
+    for what, count in found.one_sided.items():
+        yield f"{what}: in {count} pair{'s' * (count > 1)}"
     for name, count in found.unmeasured.items():
         yield f"{name} differs in {count} pair{'s' * (count > 1)}, and nothing that is measured does"
 
@@ -120,7 +123,9 @@ def answer(found: FoundDifferences) -> str:
     if significant:
         return f"{significant} significant difference{'s' * (significant > 1)} of {tested} compared"
     if found.differs:
-        return f"no significant difference of {tested} compared, and {len(found.flips)} claims with another verdict"
+        others = [f"{len(found.flips)} claims with another verdict"] * bool(found.flips)
+        others += ["measures or outcomes of one side alone"] * bool(found.one_sided)
+        return f"no significant difference of {tested} compared, and {' and '.join(others)}"
     if tested or found.unmeasured:
         return f"0 significant differences: what differs in {tested} comparisons may be chance"
     return "0 differences"

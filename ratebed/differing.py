@@ -83,6 +83,7 @@ class FoundDifferences:
     left_out: int  # pairs with an invalid run
     same_count: int  # pairs whose tables are the very same
     unmeasured: Mapping[str, int]  # tables that differ in pairs where no measure does -> how many
+    one_sided: Mapping[str, int]  # measures that one run of a pair has alone, outcomes that are others -> how many
     reasons: Sequence[Reason]
     tested: Sequence[Tested]  # by p
     figures: Mapping[str, Sequence[str]]  # a figure that is another one -> its tables that differ
@@ -106,7 +107,7 @@ class FoundDifferences:
     @property
     def differs(self) -> bool:
         """What the exit code says."""
-        return bool(self.significant or (self.flips and self.is_repeatable))
+        return bool(self.significant or ((self.flips or self.one_sided) and self.is_repeatable))
 
 
 def differences(
@@ -122,7 +123,7 @@ def differences(
     kept = [p for p in pairing.pairs if keep_invalid or INVALID not in {standings[i].validity for i in p[:2]}]
     tables = {pair: _differing_tables(one, other, pair) for pair in kept}
     differing = [pair for pair in kept if tables[pair]]
-    tested, without = _tested(one, other, kept, differing, on)
+    tested, without, alone = _tested(one, other, kept, differing, on)
     figures, only = _figures(one, other)
     return FoundDifferences(
         one,
@@ -131,6 +132,7 @@ def differences(
         left_out=len(pairing.pairs) - len(kept),
         same_count=len(kept) - len(differing),
         unmeasured=_counted([name for pair in without for name in tables[pair]]),
+        one_sided=_counted([*alone, *_outcomes(one, other, kept)]),
         reasons=reasons(one, other, pairing.pairs),
         tested=tested,
         figures={name: changed for name, (_, changed) in figures.items() if changed},
@@ -163,18 +165,23 @@ def _content(path: Path) -> "pa.Table":
 
 def _tested(
     one: Side, other: Side, kept: Sequence[RunPair], differing: Sequence[RunPair], on: Starter
-) -> tuple[list[Tested], list[RunPair]]:
-    """Every group with a pair that differs, tested; and the pairs whose tables differ, but no measure does."""
+) -> tuple[list[Tested], list[RunPair], list[str]]:
+    """Every group with a pair that differs, tested; the pairs whose tables differ, but no measure does.
+
+    And each measure of a pair that only one of its runs has: what is compared is compared without it.
+    """
     if not differing:
-        return [], []
+        return [], [], []
     values = _values(one, [p.one for p in kept], on), _values(other, [p.other for p in kept], on)
     figures = _figures_of_runs(one)
     groups: defaultdict[ComparedGroup, list[tuple[float, float]]] = defaultdict(list)
-    without = []
+    without, alone = [], list[str]()
     for pair in kept:
         before, after = values[0].get(pair.one, {}), values[1].get(pair.other, {})
         shared = [name for name in before if name in after]
-        if pair in differing and all(before[name] == after[name] for name in shared):
+        alone += [f"{name}, of {one.name} alone" for name in sorted(before.keys() - after.keys())]
+        alone += [f"{name}, of {other.name} alone" for name in sorted(after.keys() - before.keys())]
+        if pair in differing and before.keys() == after.keys() and all(before[name] == after[name] for name in shared):
             without.append(pair)
         systems = [side.manifests[run_id]["spec"]["system"] for side, run_id in ((one, pair.one), (other, pair.other))]
         for figure in figures.get(pair.one, [POINTS]):
@@ -187,7 +194,13 @@ def _tested(
     apart = {group: comparison for group, comparison in compared.items() if not comparison.is_same}
     adjusted = holm([comparison.p for comparison in apart.values()])
     tested = [Tested(*item, p) for item, p in zip(apart.items(), adjusted, strict=True)]
-    return sorted(tested, key=lambda each: (each.p, each.group)), without
+    return sorted(tested, key=lambda each: (each.p, each.group)), without, alone
+
+
+def _outcomes(one: Side, other: Side, kept: Sequence[RunPair]) -> list[str]:
+    """Of pairs whose runs ended in another way: which, and in which."""
+    found = [(one.manifests[pair.one]["outcome"], other.manifests[pair.other]["outcome"]) for pair in kept]
+    return [f"outcome {before}, now {after}" for before, after in found if before != after]
 
 
 def _values(side: Side, run_ids: Sequence[str], on: Starter) -> dict[str, dict[str, float]]:

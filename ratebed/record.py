@@ -15,6 +15,7 @@ from core.writing import replace_file
 from testbed import load_testbed
 
 MADE, RUNS, CLAIMS = "made", "runs", "claims"  # what a file holds
+_WANTED = ("wanted_low", "wanted_high", "published")
 NEAR = 1e-9  # numbers differ by less between two orders of one sum: of the larger, or absolute below 1
 
 
@@ -91,16 +92,20 @@ def _by_claim(claims: Sequence[Json]) -> dict[str, Json]:
 
 
 def _moved(old: Json, new: Json) -> list[str]:
-    """The checks whose mean is another one, at most three; checks of one label are paired in their order."""
-    means: dict[tuple[str, str], list[float | None]] = {}
+    """The checks whose mean or bounds are others, or that are gone, at most three; of one label by their order."""
+    there: dict[tuple[str, str], list[Json]] = {}
     for check in old["measured"]:
-        means.setdefault((check["kind"], check["label"]), []).append(check["mean"])
+        there.setdefault((check["kind"], check["label"]), []).append(check)
     texts = []
     for check in new["measured"]:
-        known = means.get((check["kind"], check["label"]))
-        mean = known.pop(0) if known else None
-        if not _alike(mean, check["mean"]):
-            texts.append(f"{check['label']} {_text(mean)}, now {_text(check['mean'])}")
+        known = there.get((check["kind"], check["label"]))
+        before = known.pop(0) if known else {}
+        if not _alike(before.get("mean"), check["mean"]):
+            texts.append(f"{check['label']} {_text(before.get('mean'))}, now {_text(check['mean'])}")
+        elif not all(_alike(before.get(bound), check[bound]) for bound in _WANTED):
+            wanted = (f"[{', '.join(_text(each.get(bound)) for bound in _WANTED)}]" for each in (before, check))
+            texts.append(f"{check['label']} wanted in {', now in '.join(wanted)}")
+    texts += [f"{check['label']} is gone" for each in there.values() for check in each]
     return texts[:3] + [f"and {len(texts) - 3} more"] * (len(texts) > 3)
 
 

@@ -237,8 +237,8 @@ VERDICTS = _rows(
     "tests/analysis/test_verdicts.py",
     (
         "a check holds though its interval leaves the tolerance",
-        "if self.low <= interval.low and interval.high <= self.high:",
-        "if self.low <= interval.mean <= self.high:",
+        "and self.low <= interval.low and interval.high <= self.high:",
+        "and self.low <= interval.mean <= self.high:",
         "test_the_interval_decides",
     ),
     (

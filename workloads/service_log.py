@@ -57,6 +57,8 @@ USUAL = {  # names of columns in logs, without case; the first that is there
 }
 REJECTED = ("429", "reject", "rejected", "deny", "denied", "limited", "false", "0")  # verdicts, in lower case
 
+_WHOLE = re.compile(r"(\d+)\.0+")
+
 _ACCESS = re.compile(
     r'(\S+) (\S+) (\S+) \[([^]]+)] "((?:[^"\\]|\\.)*)" (\d{3}) (\S+)(?: "((?:[^"\\]|\\.)*)" "(.*)")?.*'
 )
@@ -165,8 +167,8 @@ def _requests(
         try:
             at_ns, user = clock.at_ns(_field(row, names[TIME])), _user(_field(row, names[USER]), pattern)
             node = str(_field(row, names[NODE])) if NODE in names else Path(path).name
-            verdict = str(_field(row, names[VERDICT])).strip().lower() if wanted.verdicts else "-"
-            if verdict in ("", "none"):
+            verdict = _verdict(_field(row, names[VERDICT])) if wanted.verdicts else "-"
+            if verdict in ("", "none", "nan"):
                 raise _BadRow("no verdict: empty")
         except _BadRow as bad:
             if not wanted.skip_bad:
@@ -316,8 +318,21 @@ def _said(row: Mapping[str, Any]) -> str:
     return f"there are {names[:120]}{'…' * (len(names) > 120)}" if row else "its first line cannot be read"
 
 
+def _text(field: Any) -> str:
+    """A field's text.  A column in which something is missing may be of floats: 429.0 is 429, and NaN nothing."""
+    if field is None or field != field:
+        return ""
+    return str(int(field)) if isinstance(field, float) and field.is_integer() else str(field).strip()
+
+
+def _verdict(field: Any) -> str:
+    text = _text(field).lower()
+    whole = _WHOLE.fullmatch(text)
+    return whole[1] if whole else text
+
+
 def _user(field: Any, pattern: re.Pattern[str]) -> str:
-    text = "" if field is None else str(field).strip()
+    text = _text(field)
     match = pattern.search(text)
     if match is None:
         raise _BadRow(f"no user: the pattern is not in {text[:60]!r}")

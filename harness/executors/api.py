@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from collectors.writer import record_failure
-from core.errors import MachineError, described
+from core.errors import MachineError, SpecError, described
 from harness.experiment import RunSpec
 from testbed import load_testbed
 from testbed.api import Testbed
@@ -42,9 +42,14 @@ def work(
     spec: RunSpec, run_id: str, runs: Path, place: Callable[[Testbed], Testbed] = lambda testbed: testbed
 ) -> Finished:
     """One run, errors caught: what a worker process executes.  ``place``: see ``harness.run.execute``."""
+    from harness.code_version import id_of
     from harness.run import execute
 
     try:
+        if id_of(spec) != run_id:
+            raise SpecError(
+                f"the code of run {run_id} or an input was changed since it was planned", "repeat the command"
+            )
         seconds = execute(spec, run_id, runs / run_id, place)
     except Exception as error:
         fatal = isinstance(error, MachineError)

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -117,7 +118,8 @@ class LocalExecutor:
         yield from self._together([item for item in work_list if not is_live(item)])
         if live:
             with machine_lock():
-                remove_left()  # what killed campaigns have left would run beside us, and be measured
+                for stuck in remove_left().stuck:  # what killed campaigns have left runs beside us, and is measured
+                    print(f"ratebed: left of a killed run, and still there: {stuck}", file=sys.stderr, flush=True)
                 yield from self._one_by_one(live)
 
     @staticmethod

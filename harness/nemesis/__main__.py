@@ -35,7 +35,7 @@ def main(words: list[str]) -> int:
         wrong += bool(trial.problems)
         print("\n".join(_told(trial)), flush=True)
         if ledger is not None and path is not None:
-            ledger = ledger.with_trial(trial, commit() or "", begun)
+            ledger = read_ledger(path).with_trial(trial, commit() or "", begun)  # as others may have left it
             write_ledger(path, ledger)
     if ledger is not None:
         print(ledger.summary())

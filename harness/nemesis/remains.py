@@ -1,7 +1,7 @@
 """What is left of a run on the machine: looked for without its own records of what it made.
 
 Processes by the run's mark in their environment, interfaces and rules by its tag, folders, its state file, the
-machine's lock among our own descriptors, and processes of ours that nobody waits for.
+machine's lock where we hold it, and processes of ours that nobody waits for.
 """
 
 import os
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.nemesis.disturber import Traces
 from testbed.hosts.capabilities import tool
-from testbed.hosts.lock import NAME
+from testbed.hosts.lock import holders
 
 
 def remains(traces: Traces) -> list[str]:
@@ -28,7 +28,7 @@ def remains(traces: Traces) -> list[str]:
             told = subprocess.run([program, *words[1:]], capture_output=True, text=True, timeout=20).stdout
             left += [f"{words[0]}: {line}" for line in told.splitlines() if traces.tag in line]
     left += [f"{path}" for path in (traces.folder, traces.memory, traces.state) if path is not None and path.exists()]
-    if any(NAME in line for line in Path("/proc/net/unix").read_text().splitlines()):
+    if any(holder.pid == os.getpid() for holder in holders()):  # others may have it by now
         left.append("the machine's lock")
     return left
 

@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from collectors.integrity import check_run, read_manifest
 from core.errors import HarnessError
 from harness.code_version import code_hash
+from harness.experiment import RunSpec
 from harness.nemesis.audit import counted, is_named, told_wrong, unbelieved, unnamed
 from harness.nemesis.disk import run_on_small_disk
 from harness.nemesis.disturber import Nemesis, Strike, disturbed
@@ -22,11 +23,12 @@ from studies.distribution.asked import TRIALS_MAXIMUM
 from testbed.hosts.lock import machine_lock
 
 ENDED = "ended"  # with an error, and without a result
+AUDIT_FAILED = "audit failed"  # what is there is no result
 
 
 @dataclass(frozen=True)
 class LiveTrial:
-    """``outcome``: the run's validity, or ``ENDED``; ``said``: its reasons, or its error.
+    """``outcome``: the run's validity, ``ENDED``, or ``AUDIT_FAILED``; ``said``: its reasons, or its error.
 
     ``problems``: what must not be, a sentence each.  ``fates``: as counted here, of a run with a result.
     """
@@ -85,17 +87,27 @@ def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
         if not any(is_named(process, [error]) for process in struck):
             problems.append(f"ended, and names nobody who was disturbed: {error}")
         return ENDED, (error,), tuple(problems), None, done
+    try:
+        validity, reasons, found, fates = _audited(schedule, spec, run, kept, done)
+    except Exception as ended:  # it is no run, or not as its manifest says: told with its seed, as everything
+        return AUDIT_FAILED, (), (*problems, f"the audit failed: {type(ended).__name__}: {ended}"), None, done
+    shutil.rmtree(run)
+    return validity, reasons, (*problems, *found), fates, done
+
+
+def _audited(
+    schedule: LiveSchedule, spec: RunSpec, run: Path, kept: Path, done: tuple[Strike, ...]
+) -> tuple[str, tuple[str, ...], list[str], Fates]:
+    """The validity of a run that is there, its reasons, what must not be, and the fates that were counted."""
     check_run(run)
     manifest, numbers = (told := read_manifest(run)), told["fidelity"]
     fates = counted(resolve(spec), kept, TRIALS_MAXIMUM * schedule.load_ns)
     reasons, validity = tuple(manifest["validity_reasons"]), str(manifest["validity"])
     load_ns = manifest["epoch_ns"], manifest["epoch_ns"] + schedule.load_ns
-    problems += fates.problems()
-    problems += told_wrong(spec.study, run, numbers, fates)
+    problems = [*fates.problems(), *told_wrong(spec.study, run, numbers, fates)]
     problems += unnamed(done, reasons, load_ns, int(numbers["scale_ns"]))
     problems += unbelieved(done, validity, load_ns)
-    shutil.rmtree(run)
-    return validity, reasons, tuple(problems), fates, done
+    return validity, reasons, problems, fates
 
 
 def _on_small_disk(schedule: LiveSchedule, disk: FullDisk, folder: Path) -> Parts:

@@ -3,13 +3,12 @@
 import time
 from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from multiprocessing import get_context
 
 from core.errors import MachineError
-from harness.executors.local import live_with_the_parent
+from harness.executors.local import deaf_children, live_with_the_parent, spawning_pool
 from harness.soak.draw import draw, system_of
 from harness.soak.trial import Breach, play
 
@@ -69,11 +68,12 @@ def soak(first: int, count: int, system: str = "", jobs: int = 1, seconds: float
                 return
             yield play_chunk(seeds, start)
         return
-    pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=live_with_the_parent)
+    pool = spawning_pool(jobs, live_with_the_parent)
     waiting: deque[Future[Chunk]] = deque()
     try:
         for seeds, start in chunks:
-            waiting.append(pool.submit(play_chunk, seeds, start))
+            with deaf_children():
+                waiting.append(pool.submit(play_chunk, seeds, start))
             if len(waiting) >= 2 * jobs:
                 yield waiting.popleft().result()
             if time.monotonic() >= until:

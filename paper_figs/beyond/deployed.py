@@ -87,10 +87,12 @@ def _group(tables: Tables, figure: str, name: str, shape: str, factor: float, me
 
 
 def measure_d1(tables: Tables) -> Evidence:
-    """HAProxy's peers at five times the limit, evenly spread."""
-    of = partial(_group, tables, "deployed")
-    excess = {name: of(name, "even", 5, "decided_excess_share") for name in ("haproxy", "haproxy, all")}
-    return Evidence(tuple(above(f"{name}: excess at 5 times", values, 3.0, "c") for name, values in excess.items()))
+    """HAProxy's peers at five times the limit, evenly spread; who limits nothing grants five times as much."""
+    of, checks = partial(_group, tables, "deployed"), list[Check]()
+    for name in ("haproxy", "haproxy, all"):
+        checks.append(above(f"{name}: excess at 5 times", of(name, "even", 5, "decided_excess_share"), 3.0, "c"))
+        checks.append(below(f"{name}: granted at 5 times", of(name, "even", 5, "granted_ratio"), 2.5))
+    return Evidence(tuple(checks))
 
 
 def measure_d2(tables: Tables) -> Evidence:

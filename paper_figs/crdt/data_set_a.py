@@ -19,7 +19,7 @@ from paper_figs.crdt import precision, readings, usage
 from paper_figs.crdt.grids import COUNTER, EXTENSIONS, FL, ORACLE, QUEUE, F, L, same
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SAVED_FREQUENCY, SAVED_PLAIN, TOTAL_A, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, counts_of, points_of
-from paper_figs.crdt.usage import ratio
+from paper_figs.crdt.usage import ratio, rest_of
 from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
@@ -108,7 +108,8 @@ def measure_t4(tables: Tables) -> Evidence:
 def measure_t5(tables: Tables) -> Evidence:
     """When all is at rest: the counter at 5 minutes, the queues a minute after the load or later; and who is later."""
     runs = tables["crdt-fig5.4/runs"]
-    rest, end = (runs.pivot(index="repetition", columns="variant", values=at) for at in ("rest_s", "load_end_s"))
+    end = runs.pivot(index="repetition", columns="variant", values="load_end_s")
+    rest = rest_of(runs, COUNTER)
     exact = [at_most("convergence of the counter", samples(rest[COUNTER]), COUNTER_S, "s")]
     direction = []
     for variant in EXTENSIONS[1:]:

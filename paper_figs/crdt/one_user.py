@@ -75,7 +75,7 @@ def measure_t15(tables: Tables) -> Evidence:
     rejected = {name: samples(by_repetition(decided, "rejected_count", variant=name)) for name in (COUNTER, F)}
     none = [at_most(f"rejections of the {variant}", values, 0.0) for variant, values in rejected.items()]
     exact, direction = usage.as_published(runs, F, RATIOS["B-not-limited"][F])
-    rest_s = runs.pivot(index="repetition", columns="variant", values="rest_s")
+    rest_s = usage.rest_of(runs, COUNTER, F)
     rest = above("convergence of the queue minus that of the counter", samples(rest_s[F] - rest_s[COUNTER]), 0.0, "s")
     return Evidence((*none, *exact, rest), (*none, *direction, rest))
 
@@ -108,7 +108,7 @@ def measure_t17(tables: Tables) -> Evidence:
         counter, queue = (samples(by_repetition(runs, "memory_kept", variant=name)) for name in (COUNTER, variant))
         checks.append(at_least(f"{load}: memory of the counter, end over middle of the load", counter, STEADY))
         if variant == FL:
-            rest_s = runs.pivot(index="repetition", columns="variant", values="rest_s")
+            rest_s = usage.rest_of(runs, variant)
             deviation = (rest_s - rest_s.median()).abs()  # a spread with one value a repetition
             spread = samples(deviation[variant] - deviation[COUNTER])
             label = f"{load}: deviation of convergence from its median, queue minus counter"

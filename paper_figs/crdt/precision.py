@@ -180,10 +180,11 @@ def shares_as_published(runs: Frame, printed: Mapping[str, float]) -> list[Check
 
 
 def rejects_too_little(runs: Frame) -> list[Check]:
-    """The counter's percentage is below 100, in both readings."""
+    """The counter's percentage is below 100, in both readings; and above 0: who limits nothing does not limit badly."""
     label = "rejections of the counter over the centralised ones ({})"
     shares = {name: samples(by_repetition(runs, reading, variant=COUNTER)) for reading, name in READINGS.items()}
-    return [below(label.format(name), values, 1.0) for name, values in shares.items()]
+    checks = [below(label.format(name), values, 1.0) for name, values in shares.items()]
+    return [above(f"{label.format('total')}: some", shares["total"], 0.0), *checks]
 
 
 def gap_shrinks(runs: Frame, variant: str, label: str) -> Check:
@@ -198,9 +199,10 @@ def measure(runs: Frame, printed: Mapping[str, float], *extra: Check) -> Evidenc
     Both readings count, and ``extra`` must hold too.
     """
     queue = next(variant for variant in printed if variant != COUNTER)
-    direction = []
-    for too_little, (reading, name) in zip(rejects_too_little(runs), READINGS.items(), strict=True):
+    some, *too_little = rejects_too_little(runs)
+    direction = [some]
+    for less, (reading, name) in zip(too_little, READINGS.items(), strict=True):
         counter, other = (by_repetition(runs, reading, variant=variant) for variant in (COUNTER, queue))
         distance = samples((counter - 1).abs() - (other - 1).abs())
-        direction += [too_little, above(f"distance from 1, counter minus {queue} ({name})", distance)]
+        direction += [less, above(f"distance from 1, counter minus {queue} ({name})", distance)]
     return Evidence((*shares_as_published(runs, printed), *extra), (*direction, *extra))

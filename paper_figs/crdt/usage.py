@@ -87,6 +87,19 @@ def with_seconds(runs: Frame) -> Frame:
     return runs.assign(load_end_s=load_end_s, last_sent_s=last_sent_s, rest_s=rest_s, converged=converged)
 
 
+def rest_of(runs: Frame, *variants: str) -> Frame:
+    """When all was at rest, s, a column a variant, a row a repetition; what never is has the end of its run.
+
+    KeyError where in a repetition none of ``variants`` ever is: of two ends of runs nothing follows.
+    """
+    rest_s, converged = (
+        runs.pivot(index="repetition", columns="variant", values=value) for value in ("rest_s", "converged")
+    )
+    if not converged[[*variants]].astype(bool).any(axis=1).all():
+        raise KeyError(f"a run in which {' or '.join(variants)} comes to rest")
+    return rest_s
+
+
 def ratio(runs: Frame, area: str, variant: str, to: str = COUNTER) -> Series:
     """An area of one variant over that of another, paired by repetition."""
     one, other = (by_repetition(runs, area, variant=name).astype(float) for name in (variant, to))

@@ -16,6 +16,7 @@ Ours throughout: the SRTM paper names the choice and tests one side of it.
 """
 
 from collections.abc import Iterator, Sequence
+from functools import reduce
 from itertools import product
 
 import numpy as np
@@ -151,8 +152,16 @@ def called(size: int) -> str:
 
 
 def measure_f1(tables: Tables) -> Evidence:
-    """Waits on LB's brokers: log2 of each sharing that divides over split."""
+    """Waits on LB's brokers: log2 of each sharing that divides over split; there is a penalty, and it does divide."""
     runs, checks = runs_of(tables), list[Check]()
+    for size in (ALONE, GROUPS):
+        split, ideal = (logs(value_of(runs, "delay_ms", LB, name, size)) for name in (SPLIT, IDEAL))
+        checks.append(above(f"{called(size)}: log2 p99 access delay, split over ideal", samples(split - ideal)))
+    every = [
+        value_of(runs, "control_bytes", LB, name, size, NEAR, EACH_SECOND)
+        for size, name in product((ALONE, GROUPS), DIVIDING)
+    ]
+    checks.append(above("bytes of control a message, of who says least", samples(reduce(np.minimum, every))))
     for size, name in product((ALONE, GROUPS), DIVIDING):
         split = logs(value_of(runs, "delay_ms", LB, SPLIT, size))
         ratio = logs(value_of(runs, "delay_ms", LB, name, size, NEAR, EACH_SECOND)) - split

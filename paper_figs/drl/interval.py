@@ -6,13 +6,13 @@ runs at 100 ms and 1 s are the same; rounds of 5 s bear no interval of 10 s.  Sh
 """
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import product
 
 import numpy as np
 
 from analysis.verdicts import (
     LATENCY_TOLERANCE,
-    Check,
     Claim,
     Evidence,
     Interval,
@@ -121,9 +121,10 @@ def steady_of(tables: Tables, value: str, sharing: str, every: str = "") -> Seri
 
 
 def measure_f13(tables: Tables) -> Evidence:
-    """Who divides, against split, at each interval that was run."""
+    """Who divides, against split, at each interval that was run; there is a penalty, and it does divide."""
     runs = tables["drl-interval/steady"]
-    split, checks = logs(steady_of(tables, "delay_ms", SPLIT)), list[Check]()
+    split, ideal = (logs(steady_of(tables, "delay_ms", name)) for name in (SPLIT, IDEAL))
+    checks, every = [above("log2 p99 access delay, split over ideal", samples(split - ideal))], []
     for name in DIVIDING:
         for every_ms in sorted(set(runs[runs.sharing == name].interval_ms)):
             mine = by_repetition(runs, "delay_ms", sharing=name, group_size=ALONE, interval_ms=every_ms)
@@ -131,6 +132,8 @@ def measure_f13(tables: Tables) -> Evidence:
             checks.append(
                 at_least(label, samples(logs(mine) - split), -float(np.log2(1 + LATENCY_TOLERANCE)), "doublings")
             )
+            every.append(by_repetition(runs, "control_bytes", sharing=name, group_size=ALONE, interval_ms=every_ms))
+    checks.append(above("bytes of control a message, of who says least", samples(reduce(np.minimum, every))))
     return Evidence(tuple(checks))
 
 

@@ -238,9 +238,13 @@ def measure_s13(tables: Tables) -> Evidence:
 def measure_s19(tables: Tables) -> Evidence:
     """How many cycles later than at no delay the centre's limits follow demand, and what that costs.
 
-    A round trip of 2 x 100 ms is one cycle of 300 ms, rounded up, of 2 x 200 ms two.
+    A round trip of 2 x 100 ms is one cycle of 300 ms, rounded up, of 2 x 200 ms two.  KeyError where no lag fits a run.
     """
     lag = tables["dst-fig5/reaction"]
+    asked = [("centralised", trouble) for trouble in ("none", *(f"late {late}ms" for late in LATE_MS))]
+    for who, trouble in (*asked, ("dst-1", f"late {LATE_MS[0]}ms, latest")):
+        if by_repetition(lag, "lag_cycles", who=who, trouble=trouble).isna().any():
+            raise KeyError(f"a lag at which limits follow demand in each run of {who}, {trouble}")
     still = by_repetition(lag, "lag_cycles", who="centralised", trouble="none")
     exact, direction = [], []
     ideal = _over(tables, who="centralised", trouble="none")

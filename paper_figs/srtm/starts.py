@@ -165,7 +165,8 @@ def measure_m10(tables: Tables) -> Evidence:
     """Mean rounds against half of Table I's, the printed ones and ours of the same seeds; the p99 by seed."""
     exact, direction = [], []
     for kind, runs, change in by_kind(tables, COSTS):
-        rounds = runs.groupby("repetition").round_count.mean()
+        counts = runs.pivot(index="repetition", columns="group_size", values="round_count")
+        rounds = counts.mean(axis=1, skipna=False)
         sizes = sorted(set(runs.group_size))
         printed = HALF * float(np.mean([sum(TABLE_1[size][0]) for size in sizes]))
         exact.append(at_most(f"{kind}: mean rounds, against half of those printed", samples(rounds), printed, "rounds"))

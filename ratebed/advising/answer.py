@@ -20,7 +20,7 @@ from harness.code_version import id_of
 from harness.experiment import RunSpec, repeated
 from paper_figs.beyond.envelope import ERRORS, SETTING, chosen
 from ratebed import interrupts, pipeline
-from ratebed.advising.grid import Condition, Tuning, conditions, oracle_of, settings, spec_of, usual
+from ratebed.advising.grid import NAMES, Condition, Tuning, conditions, oracle_of, settings, spec_of, usual
 from ratebed.advising.question import Question, TriedLimit
 from ratebed.options import RunRequest
 
@@ -160,6 +160,7 @@ def _judge(
     absent: dict[int, list[str]] = {number: [] for number in range(len(wanted))}
     for number, condition in enumerate(wanted):
         points[number, ""] = repeated([oracle_of(question, condition, judges=True)], count, seed)
+        absent[number] += [name for name in NAMES if name not in tuned[condition.limit]]  # with no setting at all
         for name, its in tuned[condition.limit].items():
             spec = spec_of(question, its.setting, condition, judges=True)
             if spec is None:
@@ -188,7 +189,9 @@ def _judge(
 def _outcome(tuned: _Tuned, spec: RunSpec, rows: "pd.DataFrame", terms: Bounds) -> JudgedLimiter:
     measures = {measure: tuple(rows[measure].astype(float)) for measure in MEASURES}
     too_late = t_interval(measures["p99_ms"]).mean > terms.wait_most_ms
-    refused = "" if tuned.affordable else "sends too much"
+    # Settings were chosen on the other half: what it costs here may be more than was allowed.
+    too_much = terms.bytes_most is not None and t_interval(measures["bytes_per_request"]).mean > terms.bytes_most
+    refused = "" if tuned.affordable and not too_much else "sends too much"
     return JudgedLimiter(tuned.setting, refused or ("waits too long" if too_late else ""), spec, measures)
 
 

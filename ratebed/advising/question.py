@@ -83,7 +83,8 @@ class TriedLimit:
 @dataclass(frozen=True)
 class Question:
     """What is run.  ``limits``: the usual one first; ``typical``: what the user of a typical request asks for in its
-    busiest period; ``notes``: what was done to the log; ``start_ns``, ``half_ns``: of the two halves.
+    busiest period; ``notes``: what was done to the log; ``start_ns``, ``half_ns``: of the two halves; ``judging``: the
+    requests of the second, by which is judged.
     """
 
     asked: LogAsked
@@ -92,6 +93,7 @@ class Question:
     limits: tuple[TriedLimit, ...]
     typical: int
     requests: int
+    judging: int
     users: int
     log_requests: int
     start_ns: int
@@ -136,8 +138,8 @@ def question_of(asked: LogAsked) -> Question:
     limits.sort(key=lambda limit: (abs(limit.rejected_share - SHARE), limit.count))
     skipped = [f"skipped {count:,} lines: {reason}" for reason, count in whole.skipped.items()]
     return Question(
-        asked, nodes, arrivals, tuple(limits), typical, len(part.at_ns), len(part.names), len(whole.log.at_ns),
-        start_ns, half_ns, (*whole.log.notes, *skipped, *_spread(whole)),
+        asked, nodes, arrivals, tuple(limits), typical, len(part.at_ns), int(np.count_nonzero(part.at_ns >= half_ns)),
+        len(part.names), len(whole.log.at_ns), start_ns, half_ns, (*whole.log.notes, *skipped, *_spread(whole)),
         tuple(threshold_of(part, limit.count, limit.rate, nodes) for limit in limits),
     )  # fmt: skip
 

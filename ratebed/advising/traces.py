@@ -146,7 +146,8 @@ def headline(found: _AtSlo) -> str:
         brokers = t_interval(list(found.rows[ranking.best].broker_count)).mean
         return f"{ranking.best}: it meets {found.slo} on {brokers:.3g} brokers, and nobody on fewer or as well."
     if ranking.answer is Choice.TIE:
-        return f"The trace cannot decide at {found.slo}: {words.listed(ranking.names)} put all of it on one broker."
+        alone = [name for name in ranking.names if found.rows[name].broker_count.eq(1).all()]
+        return f"The trace cannot decide at {found.slo}: {words.listed(alone)} put all of it on one broker."
     return f"The trace cannot decide at {found.slo} between {words.listed(ranking.names)}."
 
 
@@ -183,12 +184,17 @@ def _turns(found: list[_AtSlo]) -> list[tuple[_AtSlo, Turn | None]]:
     ]
 
 
+def _is_turned(base: _AtSlo, other: _AtSlo, its: Turn | None) -> bool:
+    """Also where somebody meets one of both alone; not where nobody meets either."""
+    return its.turns if its is not None else (base.ranking is None) != (other.ranking is None)
+
+
 def _said(
     asked: TraceAsked, request: RunRequest, found: list[_AtSlo], specs: Mapping[tuple[str, str], list[RunSpec]]
 ) -> tuple[list[str], Json, bool]:
     base, said, rows = found[0], headline(found[0]), _rows(found[0])
     turns = [
-        ("SLO", each.slo, headline(each), "TURNS" if its is None or its.turns else "") for each, its in _turns(found)
+        ("SLO", each.slo, headline(each), "TURNS" if _is_turned(base, each, its) else "") for each, its in _turns(found)
     ]
     name = first_of(base.ranking) if base.ranking is not None else "srtm"
     spec = specs[base.slo, name][0]
@@ -212,7 +218,7 @@ def _said(
         "objective": OBJECTIVE,
         "slo": base.slo,
         "usual": _document(base),
-        "others": [_document(each) | {"turns": its is None or its.turns} for each, its in _turns(found)],
+        "others": [_document(each) | {"turns": _is_turned(base, each, its)} for each, its in _turns(found)],
         "command": command,
         "page": str(page),
     }

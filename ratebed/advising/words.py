@@ -28,14 +28,14 @@ _COMES = {
 
 def is_decided(advice: Advice) -> bool:
     """Whether one limiter is recommended."""
-    return bool(advice.base.ranking.best) and advice.question.requests // 2 >= FEWEST
+    return bool(advice.base.ranking.best) and advice.question.judging >= FEWEST
 
 
 def headline(advice: Advice) -> str:
     """The answer in a sentence or two."""
     limit, ranking = advice.base.condition.limit.text, advice.base.ranking
-    if advice.question.requests // 2 < FEWEST:
-        return f"The log cannot decide: {advice.question.requests // 2} requests are too few to judge by."
+    if advice.question.judging < FEWEST:
+        return f"The log cannot decide: {advice.question.judging} requests are too few to judge by."
     if ranking.answer is Choice.TIE:
         exact = f"an exact limiter rejects {_percent(advice.base.rejected_share)} % of its requests"
         return f"The log cannot decide at {limit}: nobody is near the limit ({exact}), and no limiter is surely worse."
@@ -84,7 +84,8 @@ def about(advice: Advice) -> list[str]:
     """What was looked at, and how it is judged."""
     asked = advice.question
     cities = [name.strip() for name in asked.asked.places.split(",")][: asked.nodes]
-    part = "all" if asked.requests == asked.log_requests else f"{asked.requests:,} (the busiest)"
+    which = f"from {asked.asked.start} on" if asked.asked.start else "the busiest"
+    part = "all" if asked.requests == asked.log_requests else f"{asked.requests:,} ({which})"
     said = [
         f"{part} of {asked.log_requests:,} requests of {asked.users:,} users in {2 * asked.half_ns / SECOND_NS:g} s "
         "run: the first half tunes, the second judges",

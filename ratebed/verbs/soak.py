@@ -75,6 +75,8 @@ def _many(system: str, first: int, count: int, jobs: int, seconds: float, ledger
     for chunk in play_all(begin, count, system, jobs, seconds):
         done, spent = done + chunk.count, spent + chunk.seconds
         failures += chunk.failures
+        if path:  # as others may have left it
+            book = read_ledger(path)
         book = book.played(Stretch(version, system, chunk.first, chunk.last, chunk.count, chunk.seconds / 3600))
         for failure in chunk.failures:
             book = book.deviated(failure.seed, failure.system, version, failure.breaches)

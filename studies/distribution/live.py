@@ -59,6 +59,7 @@ class LiveDeployment(TopicWindows):
         self._parts: SubBuckets = (None,) * len(self.names)
         self._last: Window | None = None
         self._lost_before: list[str] = []  # whom a fault was to crash, and who had ended by then
+        self._crashed: set[str] = set()  # by faults of the spec that came to pass
         self._cut_at_s: float | None = None  # since when hosts have been cut off
         self._first_tag = 0  # of the window's loads: the topic's, and then one a broker for what it carries already
         span_s = max(asked.round_ns, asked.longest_ns) / SECOND_NS
@@ -101,9 +102,9 @@ class LiveDeployment(TopicWindows):
     def evidence(self) -> RunEvidence:
         """Paths, accounts, counters, logs, and whether the run can be trusted."""
         self.observer.watch.stop()
-        planned = {fault.node for fault in self.faults if isinstance(fault, Crash)}
-        self.findings.lost_agents = [*self._lost_before, *(name for name in self._lost() if name not in planned)]
-        self.findings.broker_killed = bool(planned & set(self.names))
+        crashed = self._crashed
+        self.findings.lost_agents = [*self._lost_before, *(name for name in self._lost() if name not in crashed)]
+        self.findings.broker_killed = bool(crashed & set(self.names))
         for number, name in enumerate(self.names):
             self.findings.broker_stats[name] = self.brokers_up.stats(number)
         return self.observer.evidence()
@@ -184,9 +185,9 @@ class LiveDeployment(TopicWindows):
             self.publishers.bring(load, tag)
         lead_ns = LEAD_NS + LEAD_OF_MESSAGE_NS * sum(load.message_count for *_, load in loads)
         play, span_ns = Play(), end_ns - start_ns
-        for fault in faults:
-            if fault.at_ns < span_ns:
-                play.plan(fault.at_ns, partial(self._apply, fault))
+        happening = [fault for fault in faults if fault.at_ns < span_ns]  # of a later one nothing is excused
+        for fault in happening:
+            play.plan(fault.at_ns, partial(self._apply, fault))
         begin_ns = self.site.epoch_ns = play.begin(lead_ns + control_lead_ns)
         if control:
             control(begin_ns)
@@ -195,7 +196,8 @@ class LiveDeployment(TopicWindows):
         play.until(span_ns)
         self._drain(play, int(counts[1:].sum()) + sum(other.message_count for other in others.values()))
         self.findings.played(begin_ns, begin_ns + span_ns)
-        self.findings.disturbed(begin_ns, [(fault.at_ns, fault) for fault in faults])
+        self.findings.disturbed(begin_ns, [(fault.at_ns, fault) for fault in happening])
+        self._crashed |= {fault.node for fault in happening if isinstance(fault, Crash)}
         return self._collect(play, block, others, start_ns, None if control else self._parts)
 
     def _record(self, assigned: Int64) -> None:

@@ -159,7 +159,9 @@ class _Run:
         timeout_ns = asked.system.timeout_ns(asked.config) if asked.system.timeout_ns else 0
         decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
         alone_then = np.array([number in unanswered for number in journal.verdicts], bool)
-        answers = account_of_answers(decided_at_ns, alone_then, fault_windows(journal.faults, timeout_ns))
+        lost = [request.at_ns for number, (_, request) in journal.offered.items() if number not in journal.verdicts]
+        windows = fault_windows(journal.faults, timeout_ns)
+        answers = account_of_answers(decided_at_ns, alone_then, windows, np.array(lost, np.int64))
         return RequestJournal(journal, users, states, self._play.epoch_ns, answers, lost_servers)
 
     def _count(self, metric: str) -> None:

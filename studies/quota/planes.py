@@ -23,6 +23,7 @@ from testbed.nodes.planes import Count, Heard, Plane, Report, Surroundings
 from testbed.servers.pulsar.admin import Admin, Topic, connect_to
 
 TOPIC = "quota"  # what nodes call the topics of all brokers together
+MISSED = 3  # ours: intervals in a row of which nothing was heard, after which a run is none
 
 
 class QuotaScript(msgspec.Struct, frozen=True):
@@ -57,7 +58,7 @@ class QuotaPlane(Plane):
         self._topic, self._admin = script.topic(name), Admin({own: partial(connect_to, own)})
         self._pool = ThreadPoolExecutor(1, "limit")  # in order
         self._heard, self._over = Heard(loop, report), threading.Event()
-        self._problem: MachineError | None = None
+        self._problem: Exception | None = None
 
     def actuate(self, command: object) -> None:
         """Begin to set a limit; SystemFault for another command."""
@@ -71,27 +72,30 @@ class QuotaPlane(Plane):
         threading.Thread(target=self._look, daemon=True).start()
 
     def finish(self) -> None:
-        """The run ends; MachineError where a limit was not set: the run was not what it was to be."""
+        """The run ends; MachineError where limits were not set, or rates not heard of: it was not what it was to be."""
         self._over.set()
         self._pool.shutdown(cancel_futures=True)
         if self._problem is not None:
-            raise self._problem
+            raise MachineError(f"{self._name}: {self._problem}", "see the brokers' logs") from self._problem
 
     def _limit(self, rate_rps: int) -> None:
         try:
             self._admin.limit(self._topic, rate_rps)
-        except MachineError as error:
+        except Exception as error:  # it is nobody's else: a thread's
             self._problem = error
 
     def _look(self) -> None:
         before: tuple[int, float] | None = None
-        wait_s = 0.0  # what was taken before time 0 is not reported
+        wait_s, missed = 0.0, 0  # what was taken before time 0 is not reported
         while not self._over.wait(wait_s):
             wait_s = self._script.interval_s
             try:
-                now = int(self._admin.stats(self._topic)["msgInCounter"]), monotonic()
-            except MachineError as error:
+                now, missed = (int(self._admin.stats(self._topic)["msgInCounter"]), monotonic()), 0
+            except Exception as error:
                 print(f"{self._name}: {error}", file=stderr, flush=True)
+                missed += 1
+                if missed >= MISSED:
+                    self._problem = error
                 continue
             if before is not None:
                 self._heard.say(TopicReport(TOPIC, (now[0] - before[0]) / (now[1] - before[1]), 0.0, 0.0))

@@ -2,6 +2,7 @@
 
 While a declared fault lasts, and until the questions of that time have run into their time-out, they are what the fault
 does: counted, and shown.  At all other times they are a server that is not there: the run shows nothing of the system.
+So it is with requests that nobody decides: latencies and rejections are of those that somebody did.
 """
 
 from collections import Counter
@@ -28,21 +29,33 @@ from testbed.faults import (
 
 Window = tuple[int, int]  # from and until, both included
 ENDLESS = 2**63 - 1
+UNDER_WAY_NS = SECOND_NS  # ours: a request that was due so shortly before a fault may have been lost by it
 
 
 @dataclass(frozen=True)
 class AnswerAccount:
-    """Numbers of decisions: outside of faults and their recovery, and in them; of each, those without an answer."""
+    """Numbers of decisions: outside of faults and their recovery, and in them; of each, those without an answer.
+
+    ``lost_count``, ``lost_in_faults_count``: of requests that nobody has decided, by when they were due.
+    """
 
     decided_count: int
     unanswered_count: int
     decided_in_faults_count: int
     unanswered_in_faults_count: int
+    lost_count: int = 0
+    lost_in_faults_count: int = 0
 
     @property
     def unanswered_share(self) -> float | None:
         """Outside of faults; None where nothing was decided there."""
         return self.unanswered_count / self.decided_count if self.decided_count else None
+
+    @property
+    def lost_share(self) -> float | None:
+        """Of the requests outside of faults; None where there were none."""
+        due_count = self.decided_count + self.lost_count
+        return self.lost_count / due_count if due_count else None
 
 
 def fault_windows(faults: Iterable[tuple[int, Fault]], timeout_ns: int) -> list[Window]:
@@ -84,17 +97,30 @@ def _change(fault: Fault) -> tuple[str, frozenset[str], bool]:
     return "", frozenset(), False
 
 
-def account_of_answers(decided_at_ns: Int64, unanswered: NDArray[np.bool_], windows: Sequence[Window]) -> AnswerAccount:
-    """The account of a run: of each decision its instant, and whether an answer was missing."""
-    in_faults = np.zeros(len(decided_at_ns), bool)
-    for begin_ns, end_ns in windows:
-        in_faults |= (begin_ns <= decided_at_ns) & (decided_at_ns <= end_ns)
+def account_of_answers(
+    decided_at_ns: Int64, unanswered: NDArray[np.bool_], windows: Sequence[Window], lost_due_ns: Int64
+) -> AnswerAccount:
+    """The account of a run: of each decision its instant, and whether an answer was missing.
+
+    ``lost_due_ns``: when the requests were due that nobody has decided.
+    """
+    in_faults = _within(decided_at_ns, windows)
+    lost_in_faults = _within(lost_due_ns, [(begin_ns - UNDER_WAY_NS, end_ns) for begin_ns, end_ns in windows])
     return AnswerAccount(
         decided_count=int(np.count_nonzero(~in_faults)),
         unanswered_count=int(np.count_nonzero(unanswered & ~in_faults)),
         decided_in_faults_count=int(np.count_nonzero(in_faults)),
         unanswered_in_faults_count=int(np.count_nonzero(unanswered & in_faults)),
+        lost_count=int(np.count_nonzero(~lost_in_faults)),
+        lost_in_faults_count=int(np.count_nonzero(lost_in_faults)),
     )
+
+
+def _within(at_ns: Int64, windows: Sequence[Window]) -> NDArray[np.bool_]:
+    inside = np.zeros(len(at_ns), bool)
+    for begin_ns, end_ns in windows:
+        inside |= (begin_ns <= at_ns) & (at_ns <= end_ns)
+    return inside
 
 
 def unanswered_rows(unanswered: Iterable[tuple[int, str]]) -> list[tuple[int, str, str, float]]:

@@ -146,6 +146,7 @@ def _rules_of_machine(seen: Observation) -> Sequence[_Rule]:
     is_late = any(p99_ns is not None and p99_ns > seen.scale_ns for p99_ns in spreads)
     dropped = None if drops is None else drops / max(packets or 0, drops, 1)  # of an unknown number: all
     unanswered = seen.answers.unanswered_share if seen.answers else None
+    lost = seen.answers.lost_share if seen.answers else None
     return (
         # A busy machine alone does no certain harm: where no 99th percentile is degraded, the run is not invalid.
         _Rule("busy_share", seen.busy_share, 0.2, 0.8 if is_late else inf, "all cores were busy {value} of the time"),
@@ -159,6 +160,8 @@ def _rules_of_machine(seen: Observation) -> Sequence[_Rule]:
         # A limiter whose server is not there; what nodes decide alone in a fault, and for one time-out after, is its.
         _Rule("unanswered_share", unanswered, 0.01, 0.05,
               "{value} of the decisions outside of faults were taken without the answer that was asked for"),
+        # What is known of latencies and rejections is known of the others.
+        _Rule("lost_share", lost, 0.0, 0.01, "nobody decided {value} of the requests outside of faults"),
     )  # fmt: skip
 
 

@@ -78,6 +78,11 @@ def test_too_few_samples_are_unsure_whatever_they_say():
     assert Check("c", (nan, nan), 0.0, 2.0).status(2) is Status.UNSURE
 
 
+def test_a_ratio_to_nothing_proves_nothing_and_what_never_ends_is_late():
+    assert verdicts.above("c", (inf, inf), 10.0).status(2) is Status.UNSURE
+    assert verdicts.at_most("c", (inf, inf), 10.0).status(2) is Status.FAILS
+
+
 @pytest.mark.parametrize("value", [0.1, 1.0, 3.7])
 def test_identical_samples_on_a_bound_hold(value):
     samples = [value] * 3

@@ -4,6 +4,7 @@ import os
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from collectors import procfs
 from collectors.probes import HARNESS, MACHINE, Probes, clock_offset
 from collectors.procfs import TICK_NS, CoreTimes
+from core.errors import MachineError
 from tests.live import needs
 
 STAT = """cpu  10 0 20 30 5 0 1 2 0 0
@@ -182,3 +184,31 @@ def test_a_namespace_has_counters_of_its_own():
     finally:
         process.stdin.close()
         process.wait(10)
+
+
+def test_who_watches_no_more_says_so_and_is_not_heard_where_something_else_went_wrong() -> None:
+    def more() -> list[tuple[str, str, float]]:
+        if threading.current_thread().name == "probes":
+            raise OSError("gone")
+        return []
+
+    probes = Probes(more=more)
+    probes.start()
+    probes._thread.join(10)
+    with pytest.raises(MachineError, match="not watched to the end of the run: OSError: gone"):
+        probes.stop()
+    probes.stop()
+
+    def run() -> None:
+        with Probes(more=more) as watched:
+            watched._thread.join(10)
+            raise ValueError("the run")
+
+    with pytest.raises(ValueError, match="the run"):
+        run()
+
+
+def test_cores_that_cannot_be_read_are_not_idle() -> None:
+    probes = Probes()
+    probes._cores = [(number * 10**9, []) for number in range(3)]
+    assert probes.busy_share() is None

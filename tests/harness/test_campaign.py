@@ -18,7 +18,7 @@ from core.errors import MachineError
 from harness.campaign import Campaign, in_order
 from harness.code_version import id_of
 from harness.executors import local
-from harness.executors.api import Finished
+from harness.executors.api import Finished, work
 from harness.executors.local import LocalExecutor
 from harness.experiment import SCALES, repeated
 from paper_figs.drl import quota
@@ -49,6 +49,12 @@ def test_finished_runs_are_not_repeated(tmp_path):
     _, finished, _ = run(tmp_path, SPECS)
     assert len(finished) == len(SPECS) - 4
     assert all(path.stat().st_mtime_ns == at for path, at in before.items())
+
+
+def test_a_run_whose_code_or_input_is_another_by_now_is_not_made(tmp_path):
+    finished = work(small(), "0" * 16, tmp_path)
+    assert "was changed since it was planned" in finished.error and not finished.fatal
+    assert not (tmp_path / finished.run_id).exists()
 
 
 def test_equal_points_are_one_run(tmp_path):

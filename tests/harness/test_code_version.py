@@ -4,13 +4,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from core.compiled import _cache_folder
 from harness import code_version
-from harness.code_version import ROOT, code_hash, files_of, id_of
+from harness.code_version import ROOT, changed_since, code_hash, files_of, id_of
 from harness.estimate import expected_seconds
 from harness.experiment import SCALES
 from paper_figs import FIGURES, load_figure
@@ -157,3 +158,13 @@ def test_a_run_opens_and_imports_nothing_that_its_id_does_not_hang_on(spec: RunS
     used = {path for path in used if path.parts[0] in OURS and "__pycache__" not in path.parts}
     assert Path("harness/run.py") in used
     assert used <= set(files_of(spec))
+
+
+def test_files_that_are_changed_while_runs_go_on_are_named(tree: Path) -> None:
+    assert not changed_since(LIMITER, tree, time.time_ns())
+    named = next(name for name in changed_since(LIMITER, tree, 0) if name.startswith("systems/limiting/"))
+    path, began_ns = tree / named, time.time_ns()
+    os.utime(path, ns=(began_ns + 1, began_ns + 1))
+    assert changed_since(LIMITER, tree, began_ns) == [named]
+    path.unlink()
+    assert changed_since(LIMITER, tree, began_ns) == [named]

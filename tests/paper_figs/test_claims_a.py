@@ -196,6 +196,7 @@ CASES = [
         "batches swapped": on("srtm-fig6/runs", swapped, "batch", 1, 10),
         "batch 10 scaled": on("srtm-fig6/runs", scaled, "p99_ms", 2.0, batch=10),
         "batch 10 scaled, beside overloads": batches_beside_overloads,
+        "batch 10 overloads": on("srtm-fig6/runs", scaled, "p99_ms", 1_000.0, batch=10, publishers=10_000),
     }),
     Case("R11", fig6_runs, {
         "sizes swapped": on("srtm-fig6/runs", swapped, "publishers", 8_000, 10_000),

@@ -111,6 +111,13 @@ def put(frame: pd.DataFrame, column: str, value: Any, **where: Any) -> pd.DataFr
     return found
 
 
+def out_of_brokers(found: Frames) -> Frames:
+    """From groups of 20 on."""
+    searches = found["srtm-table1/searches"]
+    few = searches.outcome.mask(searches.group_size >= 20, "out-of-brokers")
+    return {**found, "srtm-table1/searches": searches.assign(outcome=few)}
+
+
 CASES = [
     Case("R12", table1_searches, {
         "above the SLO at 20": on("srtm-table1/searches", scaled, "p99_ms", 1.5, group_size=20),
@@ -155,6 +162,7 @@ CASES = [
         "three rounds at the end": on("srtm-table1/searches", scaled, "last_round_count", 3),
         "three for one kind": on("srtm-table1/searches", scaled, "last_round_count", 3, arrivals="periodic"),
         "two brokers at first": on("srtm-table1/searches", scaled, "first_reach", 2, arrivals="poisson"),
+        "half of them run out of brokers": out_of_brokers,
     }),
     Case("R26", table1_searches, {
         "publishers moved back": on("srtm-table1/searches", put, "moved_back_count", 7, group_size=30),

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.tables import load
-from analysis.verdicts import Judgement
+from analysis.verdicts import Judgement, judge
 from harness.experiment import SCALES, Reading
 from harness.experiment import repeated as repeated_runs
 from harness.run import check_point, execute, resolve
@@ -24,6 +24,7 @@ from tests.paper_figs.tables import (
     Frames,
     check_published,
     check_spoiled,
+    claim_called,
     parametrised,
     repeated,
     scaled,
@@ -118,6 +119,14 @@ def test_published_tables_reproduce_the_claim(case: Case) -> None:
 @pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
 def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
     check_spoiled(case, perturbation)
+
+
+def test_where_limits_follow_at_no_lag_nobody_says_how_late_they_are() -> None:
+    found = fig5_tables()
+    lost = found[LAGS].trouble.eq("late 100ms") & found[LAGS].repetition.eq(1)
+    found[LAGS] = found[LAGS].assign(lag_cycles=found[LAGS].lag_cycles.mask(lost))
+    result = judge(claim_called("S19"), found)
+    assert result.judgement is Judgement.UNDECIDED and "a lag at which limits follow demand" in result.problem
 
 
 # --- grids ------------------------------------------------------------------------------------------------

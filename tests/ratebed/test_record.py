@@ -105,7 +105,9 @@ def test_checks_of_one_label_are_paired_in_their_order(tmp_path: Path) -> None:
     record = read_record(kept(tmp_path / "a.json", several))
     assert differences(record, [several]) == []
     fewer = replace(several, evidence=Evidence(checks.exact[1:]))
-    assert differences(record, [fewer])[0].endswith("rise 1, now 2; rise 2, now 1e-16")
+    assert differences(record, [fewer])[0].endswith("rise 1, now 2; rise 2, now 1e-16; rise is gone")
+    wider = replace(several, evidence=Evidence((replace(checks.exact[0], low=-1.0), *checks.exact[1:])))
+    assert differences(record, [wider])[0].endswith("rise wanted in [0, none, none], now in [-1, none, none]")
 
 
 @pytest.mark.parametrize("content", ["", "[]", '{"made": {}}', "\xff"])

@@ -116,6 +116,9 @@ def test_verdicts_of_ones_own_and_none(tmp_path):
     text = "ts,user,status\n1,a,503\n2,a,429\n"
     assert read(tmp_path, text, rejected=("503",)).admitted.tolist() == [False, True]
     assert read(tmp_path, "ts,user\n1,a\n", verdicts=False).admitted is None
+    floats = '{"ts": 1, "user": "a", "status": 429.0}\n{"ts": 2, "user": 7.0, "status": 200.0}\n'
+    assert read(tmp_path, floats, "a.jsonl").admitted.tolist() == [False, True]
+    assert read(tmp_path, "ts,user,status\n1,a,429.0\n2,b,0.0\n3,c,200.00\n").admitted.tolist() == [False, False, True]
 
 
 WRONG = {
@@ -125,6 +128,7 @@ WRONG = {
     "no such column": ("ts,user,status\n1,a,200\n", {"columns": {"user": "who"}}, "no column 'who' for the user"),
     "no verdict": ("ts,user\n1,a\n", {}, "no column for the verdict"),
     "an empty verdict": ("ts,user,status\n1,a,\n", {}, "line 2: no verdict: empty"),
+    "a verdict that is no number": ("ts,user,status\n1,a,nan\n", {}, "line 2: no verdict: empty"),
     "another kind of stamp": ("ts,user,status\n1,a,200\n2024-01-01T00:00:00Z,a,200\n", {}, "line 3: no stamp"),
     "no stamp": ("ts,user,status\nsoon,a,200\n", {}, "'soon' is no stamp that is known"),
     "far away": ("ts,user,status\n1,a,200\n1e30,a,200\n", {}, "line 3: no stamp"),

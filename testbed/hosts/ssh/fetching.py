@@ -3,12 +3,12 @@
 import re
 import shutil
 import tarfile
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path, PurePosixPath
 from shlex import quote
 from typing import IO, cast
 
-from collectors.integrity import Damage, check_identity, check_run
+from collectors.integrity import Damage, check_identity, check_run, is_whole
 from collectors.partials import own_mark
 from collectors.schema import MANIFEST
 from testbed.hosts.ssh.connection import SshConnection
@@ -51,8 +51,11 @@ def _bring(connection: SshConnection, folder: str, names: list[str], runs: Path)
         for name in names:
             check_identity(check_run(aside / name))
         for name in names:
-            with suppress(FileExistsError):  # another command has just brought it
+            try:
                 (aside / name).rename(runs / name)
+            except OSError:
+                if not is_whole(runs / name):  # else another command has just brought it
+                    raise
     except Damage as damage:
         raise connection.wrong(f"run {damage.folder.name}: {damage.reason}", "`ratebed verify` there") from None
     except (tarfile.TarError, EOFError, TimeoutError) as error:

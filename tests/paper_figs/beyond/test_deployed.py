@@ -117,6 +117,7 @@ CASES = [
     Case("D1", deployed_tables, {
         "peers that add": on(GROUPS, put, "decided_excess_share", 0.4, name="haproxy", **EVEN5),
         "the other counter holds": on(GROUPS, put, "decided_excess_share", 0.4, name="haproxy, all", **EVEN5),
+        "nothing is limited": on(GROUPS, put, "granted_ratio", 5.0, name="haproxy", **EVEN5),
     }),
     Case("D2", deployed_tables, {
         "a cache that lets two windows through": on(GROUPS, put, "decided_excess_share", 1.8, name="ratelimit, cache",

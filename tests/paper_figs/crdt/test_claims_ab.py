@@ -6,7 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.verdicts import Judgement
+from analysis.verdicts import Judgement, judge
 from paper_figs.crdt import data_set_a, fig5_2, nodes, one_user
 from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, FL, ORACLE, QUEUE, F, L
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY
@@ -15,6 +15,7 @@ from tests.paper_figs.tables import (
     Frames,
     check_published,
     check_spoiled,
+    claim_called,
     parametrised,
     repeated,
     scaled,
@@ -38,6 +39,7 @@ def decided(points: Mapping[str, Mapping[str, float]], noise: float = 0.002) -> 
 def used(points: Mapping[str, Mapping[str, float]], noise: float = 0.002) -> pd.DataFrame:
     """A table ``runs`` of usage: variant -> what differs from one unit of everything, a minute long."""
     unit = {MEMORY: 1.0, BANDWIDTH: 1.0, "last_sent_s": 60.0, "load_end_s": 60.0, "rest_s": 60.0, "memory_kept": 1.0}
+    unit["converged"] = 1.0
     return repeated([{"variant": variant, **unit, **values} for variant, values in points.items()], USED, noise)
 
 
@@ -194,6 +196,7 @@ CASES = [
     substitute("T13", precision_of("crdt-fig5.9", 0.10, 0.80), {
         "swapped": on("crdt-fig5.9", swapped, "variant", COUNTER, FL),
         "the queue rejects twice too much": on("crdt-fig5.9", scaled, "rejected_ratio", 3.0, variant=FL),
+        "the counter limits nothing": on("crdt-fig5.9", scaled, "rejected_ratio", 0.0, variant=COUNTER),
     }),
     substitute("T9", of("crdt-fig5.6"), {
         "swapped": on("crdt-fig5.6", swapped, "variant", COUNTER, FL),
@@ -248,6 +251,14 @@ def test_published_tables_confirm_the_claim(case: Case) -> None:
 @pytest.mark.parametrize(("case", "perturbation"), parametrised(CASES))
 def test_spoiled_tables_do_not(case: Case, perturbation: str) -> None:
     check_spoiled(case, perturbation)
+
+
+@pytest.mark.parametrize("claim", ["T5", "T15", "T17"])
+def test_of_runs_that_never_come_to_rest_nobody_says_when(claim: str) -> None:
+    found = next(case for case in CASES if case.claim == claim).tables()
+    restless = {name: frame.assign(converged=0.0) if "converged" in frame else frame for name, frame in found.items()}
+    result = judge(claim_called(claim), restless)
+    assert result.judgement is Judgement.UNDECIDED and "comes to rest" in result.problem
 
 
 def test_every_claim_of_these_figures_has_a_case() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.verdicts import Judgement
+from analysis.verdicts import Judgement, judge
 from paper_figs.crdt import ablations, fig5_15, fig5_16, outlook
 from paper_figs.crdt.data_set_c import slopes, while_they_come
 from paper_figs.crdt.grids import C_SMALLER, C_USERS, COUNTER, FL, LOG, QUEUE
@@ -15,6 +15,7 @@ from tests.paper_figs.tables import (
     Frames,
     check_published,
     check_spoiled,
+    claim_called,
     parametrised,
     repeated,
     reversed_over,
@@ -114,7 +115,7 @@ def spread_tables() -> Frames:
 
 def outlook_tables() -> Frames:
     hops = [{"delay_ms": delay_ms, "node": f"n{n}", "missed_count": missed}
-            for delay_ms, counts in ((0, (0, 0, 0)), (250, (1, 2, 1)))
+            for delay_ms, counts in ((0, (0, 0, 0, 0)), (250, (1, 2, 1, 1)))
             for n, missed in enumerate(counts)]  # fmt: skip
     delays = [{"variant": variant, "delay_ms": delay_ms, "rejected_count": count}
               for variant, counts in ((COUNTER, (8.0, 7.0)), (QUEUE, (7.0, 1.0)))
@@ -176,6 +177,14 @@ CASES = [
         "none": on("crdt-outlook/hops", scaled, "missed_count", 0.0, delay_ms=250),
     }),
 ]  # fmt: skip
+
+
+def test_of_a_node_that_is_never_told_nobody_says_what_it_missed() -> None:
+    found = outlook_tables()
+    hops = found["crdt-outlook/hops"]
+    found["crdt-outlook/hops"] = hops.drop(index=hops[(hops.delay_ms == 250) & (hops.node == "n3")].index[0])
+    result = judge(claim_called("T26"), found)
+    assert result.judgement is Judgement.UNDECIDED and "a node that was told" in result.problem
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)

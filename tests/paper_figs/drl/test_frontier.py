@@ -76,6 +76,8 @@ CASES = (
     Case("F1", as_claimed, {
         "dividing pays": lambda found: changed(found, "delay_ms", 0.5, sharing="leases"),
         "ideal": lambda found: copied(found, IDEAL, "throttler"),
+        "there is no penalty": lambda found: changed(found, "delay_ms", 0.0),
+        "it never says a word": lambda found: changed(found, "control_bytes", 0.0, sharing="leases"),
     }),
     Case("F2", as_claimed, {
         "identical": lambda found: copied(found, SPLIT, COUNTER),

@@ -120,7 +120,11 @@ CASES = (
         "nobody moves": lambda found: changed(found, RUNS, "move_count", 0.0),
         "shifts exchanged": lambda found: exchanged(found, RUNS, "share", WITHIN, BEYOND),
     }),
-    Case("F13", as_claimed, {"it pays": lambda found: changed(found, STEADY, "delay_ms", 0.3, interval_ms=10.0)}),
+    Case("F13", as_claimed, {
+        "it pays": lambda found: changed(found, STEADY, "delay_ms", 0.3, interval_ms=10.0),
+        "there is no penalty": lambda found: changed(found, STEADY, "delay_ms", 0.0),
+        "it never says a word": lambda found: changed(found, STEADY, "control_bytes", 0.0, sharing=LEASES),
+    }),
     Case("F14", as_claimed, {
         "never fast": lambda found: changed(found, STEADY, "delay_ms", 50.0, sharing=COUNTER),
         "never slow": lambda found: changed(found, STEADY, "delay_ms", 0.01, sharing=COUNTER),

@@ -70,6 +70,7 @@ CASES = (
         "the other way round": exchanged,
         "brokers lose as well": changed("in_time", 0.9, system=GOSSIP, fault=CLOUD_CUT),
         "ePulsar goes on": changed("in_time", 1.4, system=CENTRAL, fault=CLOUD_CUT),
+        "who keeps little": changed("in_time", 0.2, system=GOSSIP),
     }),
     Case("P3", as_claimed, {"identical": identical, "the other way round": exchanged}),
     Case("P4", as_claimed, {"brokers chase each other": changed("moves", 1.5, system=GOSSIP)}),
@@ -83,6 +84,7 @@ CASES = (
         "identical": identical,
         "the other way round": exchanged,
         "who is cut off goes on": changed("in_time", 1.2, system=GOSSIP, fault=SITE_CUT),
+        "ePulsar keeps little": changed("in_time", 0.2, system=CENTRAL),
     }),
 )  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Decisions without an answer: by whose fault, on histories written by hand."""
 
 import numpy as np
+import pytest
 
 from testbed.faults import (
     ClockSkew,
@@ -16,6 +17,7 @@ from testbed.faults import (
 )
 from testbed.trust.answers import (
     ENDLESS,
+    UNDER_WAY_NS,
     AnswerAccount,
     account_of_answers,
     fault_windows,
@@ -30,10 +32,11 @@ def windows(*faults: Fault) -> list[tuple[int, int]]:
 
 
 def account(history: str, *excused: tuple[int, int]) -> AnswerAccount:
-    """A character an instant: a decision with an answer (+), without one (-), or none."""
+    """A character an instant: a decision with an answer (+), without one (-), or none; ``x``: a request without any."""
     decided = [(at_ns, mark == "-") for at_ns, mark in enumerate(history) if mark in "+-"]
     at_ns, unanswered = zip(*decided, strict=True) if decided else ((), ())
-    return account_of_answers(np.array(at_ns, np.int64), np.array(unanswered, bool), excused)
+    lost = np.array([at_ns for at_ns, mark in enumerate(history) if mark == "x"], np.int64)
+    return account_of_answers(np.array(at_ns, np.int64), np.array(unanswered, bool), excused, lost)
 
 
 def test_what_lasts_excuses_until_a_time_out_after_its_end():
@@ -68,6 +71,13 @@ def test_decisions_are_told_apart_by_their_instants():
     assert account("-+-+-+-", (2, 4)) == AnswerAccount(4, 2, 3, 2)  # 2 and 4 are in it
     assert account("-+-+-+-", (1, 3), (2, 5)) == AnswerAccount(2, 2, 5, 2)  # once, where windows meet
     assert account("+++---", (3, ENDLESS)) == AnswerAccount(3, 0, 3, 3)
+
+
+def test_requests_that_nobody_decides_are_told_apart_by_when_they_were_due():
+    found = account("+xx+", (UNDER_WAY_NS + 2, ENDLESS))
+    assert found == AnswerAccount(2, 0, 0, 0, 1, 1), "the second was under way when the fault began"
+    assert found.lost_share == pytest.approx(1 / 3)
+    assert account(" x ", (0, 5)).lost_share is None
 
 
 def test_a_share_is_of_what_was_decided_outside_of_faults():

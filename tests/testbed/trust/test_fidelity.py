@@ -65,6 +65,8 @@ def test_a_run_without_a_blemish_is_valid_and_keeps_its_numbers():
         ({"account": lost(duplicated_count=2)}, "degraded", "2 messages came twice"),
         ({"answers": AnswerAccount(100, 5, 50, 50)}, "degraded", "5.0% of the decisions outside of faults"),
         ({"answers": AnswerAccount(100, 6, 0, 0)}, "invalid", "6.0% of the decisions outside of faults"),
+        ({"answers": AnswerAccount(990, 0, 0, 0, 10)}, "degraded", "nobody decided 1.0% of the requests"),
+        ({"answers": AnswerAccount(980, 0, 0, 0, 20)}, "invalid", "nobody decided 2.0% of the requests"),
         ({"account": lost(foreign_count=2)}, "invalid", "2 records"),
         ({"account": lost(delivered_count=990)}, "invalid", "10 records"),
     ],
@@ -87,6 +89,11 @@ def test_what_a_fault_was_asked_to_do_is_no_blemish():
     gone = lost(undelivered_count=4, unacknowledged_count=100)
     assert judge(replace(GOOD, account=gone, faulty=True)).validity == "invalid"
     assert judge(replace(GOOD, account=gone, faulty=True, broker_killed=True)).validity == "valid"
+
+
+def test_what_nobody_decided_in_a_fault_is_the_fault_s() -> None:
+    found = judge(replace(GOOD, answers=AnswerAccount(100, 0, 0, 0, 0, 50)))
+    assert found.validity == "valid" and found.numbers["lost_in_faults_count"] == 50
 
 
 def test_a_busy_machine_makes_a_run_invalid_only_where_something_was_late():
