@@ -187,12 +187,12 @@ def test_a_namespace_has_counters_of_its_own():
 
 
 def test_who_watches_no_more_says_so_and_is_not_heard_where_something_else_went_wrong() -> None:
-    def more() -> list[tuple[str, str, float]]:
+    def usage() -> list[tuple[str, str, float]]:
         if threading.current_thread().name == "probes":
             raise OSError("gone")
         return []
 
-    probes = Probes(more=more)
+    probes = Probes(usage=usage)
     probes.start()
     probes._thread.join(10)
     with pytest.raises(MachineError, match="not watched to the end of the run: OSError: gone"):
@@ -200,7 +200,7 @@ def test_who_watches_no_more_says_so_and_is_not_heard_where_something_else_went_
     probes.stop()
 
     def run() -> None:
-        with Probes(more=more) as watched:
+        with Probes(usage=usage) as watched:
             watched._thread.join(10)
             raise ValueError("the run")
 

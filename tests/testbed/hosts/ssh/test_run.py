@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
+from harness.code_version import id_of
 from harness.executors.api import work
 from harness.experiment import RunSpec
 from harness.run import carried_out, resolve
@@ -60,7 +61,7 @@ def spec(lab: Lab, folder: Path, *numbers: int, **changes) -> RunSpec:
 
 def test_a_run_comes_home_whole(machines: Lab, tmp_path: Path) -> None:
     wanted = spec(machines, tmp_path, system="lb", keep=("messages",))
-    run_id = wanted.run_id("code")
+    run_id = id_of(wanted)
     finished = work(wanted, run_id, tmp_path / "runs")
     assert finished.error == ""
     folder = tmp_path / "runs" / run_id
