@@ -1,5 +1,6 @@
 """ratelimit-sentinel: what its processes are told; and a real fail-over, on loopback."""
 
+from itertools import dropwhile
 from pathlib import Path
 
 import pytest
@@ -69,6 +70,7 @@ def test_where_the_first_redis_is_killed_the_replica_takes_its_place(tmp_path: P
     """Some seconds, in which the node decides alone; then there are verdicts again."""
     users, options = [f"u{i}" for i in range(400)], {"down_after": "300ms", "timeout": "200ms", "on_failure": "closed"}
     found = around_a_crash("ratelimit-sentinel", tmp_path, "n2", users, 15, **OPTIONS | options)
-    between = {each.decision for each in found if CRASH_NS + SECOND_NS // 20 < each.at_ns < CRASH_NS + SECOND_NS // 2}
-    assert between == {"reject"}
+    around = [each.decision for each in found if CRASH_NS < each.at_ns < CRASH_NS + SECOND_NS // 2]
+    without = [*dropwhile("admit".__eq__, around)]  # on a busy machine the kill itself comes late
+    assert len(without) > len(around) / 2 and set(without) == {"reject"}
     assert {each.decision for each in found[-20:]} == {"admit"}
