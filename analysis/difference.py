@@ -13,7 +13,7 @@ import numpy as np
 from analysis.verdicts import Interval, t_interval
 
 ERROR = 0.05  # of saying that anything differs where nothing does, over all that is compared
-RANKED_FROM = 6  # pairs: of fewer not even unanimous ranks are surer than 5 %
+RANKED_FROM = 12  # pairs: of fewer not even unanimous ranks are significant among a hundred comparisons
 
 
 @dataclass(frozen=True)

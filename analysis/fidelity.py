@@ -10,6 +10,7 @@ other.  Both are exact for the buckets of ``latency_histogram``, whose values ar
 """
 
 import json
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -39,21 +40,23 @@ class Pair(NamedTuple):
 def pairs_of(folders: Iterable[Path]) -> list[Pair]:
     """The pairs among folders of finished runs, by live run id; of several runs of one spec the latest counts.
 
-    ``Damage`` where a manifest is not as it was written.
+    Two inventories are two places.  ``Damage`` where a manifest is not as it was written.
     """
-    latest: dict[tuple[str, str], tuple[str, Path, Json]] = {}
+    latest: dict[tuple[str, str, str], tuple[str, Path, Json]] = {}
     for folder in folders:
         manifest = read_manifest(folder)
         spec, started_at = manifest["spec"], manifest["started_at"]
-        key = (_point(spec), spec["testbed"])
+        options = {} if spec["testbed"] == VIRTUAL else spec.get("testbed_options", {})
+        key = (_point(spec), spec["testbed"], json.dumps(options, sort_keys=True))
         if key not in latest or latest[key][0] < started_at:
             latest[key] = started_at, folder, manifest
+    virtual = {point: folder for (point, testbed, _), (_, folder, _) in latest.items() if testbed == VIRTUAL}
     pairs = []
-    for (point, testbed), (_, folder, manifest) in latest.items():
-        other = latest.get((point, VIRTUAL))
+    for (point, testbed, _), (_, folder, manifest) in latest.items():
+        other = virtual.get(point)
         if testbed != VIRTUAL and other is not None:
             validity, reasons = manifest.get("validity", "valid"), manifest.get("validity_reasons", ())
-            pairs.append(Pair(other[1].name, folder.name, testbed, validity, manifest["spec"], reasons))
+            pairs.append(Pair(other.name, folder.name, testbed, validity, manifest["spec"], reasons))
     return sorted(pairs, key=lambda pair: pair.live_run_id)
 
 
@@ -121,6 +124,27 @@ def distances(histogram: "DataFrame", pairs: "DataFrame") -> "DataFrame":
 
 
 _SIDES = ("virtual", "live")
+DECISIONS = "decisions"
+
+
+def one_sided(histogram: "DataFrame", requests: "DataFrame", pairs: Sequence[Pair]) -> dict[tuple[str, str], int]:
+    """What one run of a pair has alone, so that nobody can compare it: (metric, "virtual" or "live") -> pairs.
+
+    ``DECISIONS``: requests of which somebody decided.
+    """
+    from pyspark.sql import functions as F
+
+    from analysis.metrics import final_round
+
+    every = final_round(histogram).select("run_id", "metric")
+    every = every.unionByName(requests.select("run_id", F.lit(DECISIONS).alias("metric"))).distinct()
+    has = defaultdict[str, set[str]](set)
+    for run_id, metric in every.collect():
+        has[run_id].add(metric)
+    sides = [(has[pair.virtual_run_id], has[pair.live_run_id]) for pair in pairs]
+    alone = [(metric, _SIDES[0]) for virtual, live in sides for metric in virtual - live]
+    alone += [(metric, _SIDES[1]) for virtual, live in sides for metric in live - virtual]
+    return dict(sorted(Counter(alone).items()))
 
 
 def flips(requests: "DataFrame", pairs: "DataFrame") -> "DataFrame":

@@ -38,8 +38,7 @@ def brought_in(spark: "SparkSession", store: Store, folders: Sequence[Path]) -> 
     """What ``store`` holds of these finished runs, after those that it lacks have come in."""
     there = store.state().of_run
     count = sum(folder.name not in there for folder in folders)
-    # Where the store is on no mounted file system the run folders need not be on one that workers see.
-    write, tasks = (write_here, 1) if isinstance(store.root, HadoopPath) else writer(spark, count)
+    write, tasks = writer(spark, count) if store.is_near else (write_here, 1)
     state = store.keep(folders, write, tasks)
     names = dict.fromkeys(state.of_run[folder.name] for folder in folders)
     root = store.root if isinstance(store.root, HadoopPath) else store.root.resolve()

@@ -72,6 +72,8 @@ def t_interval(samples: Sequence[float], error: float = 0.05) -> Interval:
         return Interval(float(values[0]), -inf, inf, 1)
     if values.min() == values.max():  # their computed mean may differ in the last bit, and a bound is a bound
         return Interval(float(values[0]), float(values[0]), float(values[0]), len(values))
+    if not np.isfinite(values).all():
+        return Interval(float(values.mean()), -inf, inf, len(values))
     mean, half = float(values.mean()), half_width(len(values), error) * float(values.std(ddof=1))
     return Interval(mean, mean - half, mean + half, len(values))
 

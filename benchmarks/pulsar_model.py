@@ -128,7 +128,7 @@ def _downtimes(samples: Sequence[Sample]) -> Iterable[float]:
 
 
 def fitted(points: Sequence[LivePoint]) -> PulsarCosts:
-    """Least squares of logarithms: first what transfers take, then what plain unload takes beside them."""
+    """Least squares of logarithms: first what transfers take and how busy cores are, then what plain unload takes."""
     costs = FITTED
     for names, system in ((TRANSFER, "epulsar"), (PLAIN, "pulsar")):
         mine = [
@@ -136,18 +136,18 @@ def fitted(points: Sequence[LivePoint]) -> PulsarCosts:
             for point in points
             if (point.workload, point.system) == (FITTED_OF, system) and point.delay in FITTED_AT
         ]
-        costs = _fitted(costs, names, mine)
+        costs = _fitted(costs, names, mine, with_share=system == "epulsar")
     return costs
 
 
 def _fitted(
-    costs: PulsarCosts, names: Sequence[str], points: Sequence[tuple[Medians, list[PulsarRequest]]]
+    costs: PulsarCosts, names: Sequence[str], points: Sequence[tuple[Medians, list[PulsarRequest]]], with_share: bool
 ) -> PulsarCosts:
     def of(amounts: Float64) -> PulsarCosts:
-        steps: Json = {
-            name: MoveStep(*pair) for name, pair in zip(names, np.abs(amounts).reshape(-1, 2).tolist(), strict=True)
-        }
-        return replace(costs, **steps)
+        found = np.abs(amounts).tolist()
+        steps: Json = {name: MoveStep(*found[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
+        busy_share = min(found[-1], 1.0) if with_share else costs.busy_share
+        return replace(costs, **steps, busy_share=busy_share)
 
     def off(amounts: Float64) -> float:
         squares = 0.0
@@ -156,9 +156,9 @@ def _fitted(
             squares += sum(float(np.log(said[name] / medians[name])) ** 2 for name in MEASURES)
         return squares
 
-    begin = np.array([amount for name in names for amount in getattr(costs, name)])
+    begin = np.array([amount for name in names for amount in getattr(costs, name)] + [costs.busy_share] * with_share)
     found = minimize(off, begin, method="Nelder-Mead", options={"maxfev": EVALUATIONS, "xatol": 0.05, "fatol": 1e-4})
-    return of(found.x.round(1))
+    return of(found.x.round(2))
 
 
 def compared(points: Sequence[LivePoint], costs: PulsarCosts) -> list[str]:

@@ -91,12 +91,16 @@ class RunPacks:
         self._state = state
 
     def tidy(self) -> None:
-        """Remove packs that no commit names, and none will."""
+        """Remove packs that no commit names, and none will; what nobody lets us remove stays."""
         try:
             there: list[Place] = list((self.root / PACKS).glob("*.zip"))
-            named = {file.path for part in self.state().parts.values() for file in part.files}  # read after these
+            state = self.state()  # read after these
+            if bad := (*state.torn, *state.lost):  # what those commits name is not known
+                self.tell(f"{self.root}: of its log {len(bad)} files are not as they were written: no pack is removed")
+                return
+            named = {file.path for part in state.parts.values() for file in part.files}
             for pack in there:
-                with suppress(FileNotFoundError):
+                with suppress(OSError):
                     if f"{PACKS}/{pack.name}" not in named and time.time() - pack.stat().st_mtime > UNNAMED_S:
                         pack.unlink()
         except OSError as error:
@@ -111,7 +115,12 @@ class RunPacks:
         state = self.state()
         wanted = [run_id for run_id in run_ids if run_id in state.of_run and not is_whole(runs / run_id)]
         for name in dict.fromkeys(state.of_run[run_id] for run_id in wanted):
-            self._fetch(state.parts[name], wanted, runs)
+            part = state.parts[name]
+            if part.schema_version == SCHEMA_VERSION:
+                self._fetch(part, wanted, runs)
+            else:
+                told = f"tables of schema version {part.schema_version}, this is {SCHEMA_VERSION}"
+                self.tell(f"left there: {self.root / part.files[0].path} has {told}")
 
     def _fetch(self, part: StoredPart, wanted: Collection[str], runs: Path) -> None:
         aside = partial_of(runs / part.name[:16])

@@ -38,14 +38,15 @@ _TABLES = ("table", "servers")  # options of topologies that are input files; wo
 _OPTIONS = tuple(f"{axis}_options" for axis in ("system", "workload", "topology", "testbed", "study"))
 
 
-def read_matrix(path: Path, seed: int) -> list[RunSpec]:
-    """The runs of a matrix file; SpecError names the file, the grid and the key that is wrong."""
+def read_matrix(path: Path, seed: int, repetitions: int = 0) -> list[RunSpec]:
+    """The runs of a matrix file, with its repetitions or those given; SpecError: file, grid and key that is wrong."""
     raw = read_toml(path)
     counts = {"repetitions": 1, "runs_maximum": RUNS_MAXIMUM}
     for name, default in counts.items():
         counts[name] = raw.pop(name, default)
         if type(counts[name]) is not int or counts[name] < 1:
             raise SpecError(f"{path}: {name} = {quoted(counts[name])}", "give a whole number of at least 1")
+    counts["repetitions"] = repetitions or counts["repetitions"]
     grids = raw.pop("grid", [])
     if raw:
         raise SpecError(f"{path}: unknown key {next(iter(raw))!r}", f"known: {', '.join(counts)}, [[grid]]")

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from core.digests import digest_of
 from core.errors import MachineError, SpecError
 from harness.code_version import ROOT
 
-FOLDER = "commits"  # in --out: a folder of results a commit
+FOLDER = "commits"  # in --out: a folder of results a commit and what was asked of it
 
 
 def commit_of(name: str) -> str:
@@ -30,7 +31,8 @@ def results_at(commit: str, out: Path, words: Sequence[str]) -> Path:
     """
     from core.java import find_java
 
-    folder = (out / FOLDER / commit[:12]).resolve()
+    # Of its own: all that is in both folders is compared, and another time other words may have been asked of one.
+    folder = (out / FOLDER / f"{commit[:12]}-{digest_of(' '.join(words).encode())[:8]}").resolve()
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix="ratebed-commit-") as scratch:
         copy = Path(scratch) / commit[:12]

@@ -20,7 +20,7 @@ class Audit:
         assert log.admitted is not None
         self.log, self.promise, self.skew_ns, self.is_rejected = log, promise, skew_ns, ~log.admitted
         # Whole seconds are cut, as services do; finer stamps may be rounded, too.
-        early_ns = log.unit_ns // 2 if log.unit_ns < SECOND_NS else 0
+        early_ns = max((unit_ns // 2 for unit_ns in log.units_ns if unit_ns < SECOND_NS), default=0)
         self.blur_ns, self.shift_ns = 2 * skew_ns + early_ns + log.unit_ns - 1, skew_ns + early_ns
         self.findings, self.is_wrong = audit(
             log.at_ns - self.shift_ns,
@@ -53,6 +53,7 @@ class Audit:
             "nodes": list(log.nodes),
             "from_ns": int(log.at_ns[0]),
             "until_ns": int(log.at_ns[-1]),
+            "columns": dict(log.columns),
             "skipped_lines": dict(log.skipped),
             "notes": list(log.notes),
             "excess": [self._excess(finding) for finding in self.exceeding],
@@ -122,6 +123,7 @@ class Audit:
             f"{_counted(len(log.at_ns), 'request')} of {_counted(len(log.users), 'user')} at "
             f"{_counted(len(log.nodes), 'node')} in {length}, {rejected:,} rejected",
             f"promised: {_promised(promise)}; clocks within {_seconds(self.skew_ns)}",
+            f"  columns: {', '.join(f'{role}={name}' for role, name in log.columns.items())}",
             *(f"  {note}" for note in log.notes),
             *(f"  skipped {count:,} lines: {reason}" for reason, count in log.skipped.items()),
             "",

@@ -43,7 +43,7 @@ def standings_of(pairs: Sequence[Pair]) -> dict[str, Standing]:
 def compared(out: Path, pairs: Sequence[Pair], on: Starter) -> dict[str, list[Row]]:
     """``latencies`` and ``decisions``: one row a point of the grid, over its repetitions, each with its validity.
 
-    ``on``: starts Spark.
+    ``one_sided``: a row a metric that one run of a pair has alone.  ``on``: starts Spark.
     """
     from analysis import fidelity
     from analysis.tables import collect, load
@@ -56,6 +56,7 @@ def compared(out: Path, pairs: Sequence[Pair], on: Starter) -> dict[str, list[Ro
             frame = fidelity.pair_frame(spark, pairs)
             latencies = collect(fidelity.distances(data.latency_histogram, frame), ["live_run_id", "metric"])
             decisions = collect(fidelity.flips(data.requests, frame), ["live_run_id"])
+            alone = fidelity.one_sided(data.latency_histogram, data.requests, pairs)
         finally:
             spark.stop()
     points = points_of(found_pairs(out, keep_invalid=True)[0])  # what names a point does not hang on validity
@@ -75,6 +76,7 @@ def compared(out: Path, pairs: Sequence[Pair], on: Starter) -> dict[str, list[Ro
         "decisions": [
             trusted(_decision_row(points[key[0]], group), group) for key, group in _groups(decisions, points, False)
         ],
+        "one_sided": [{"metric": metric, "only": side, "pair_count": count} for (metric, side), count in alone.items()],
     }
 
 
@@ -98,8 +100,6 @@ def _flat(spec: Json) -> Row:
     """A spec's axes and options in one level; without seed and repetition, over which rows are taken together."""
     flat: Row = {}
     for name, value in spec.items():
-        if name == "testbed_options":
-            continue
         if name.endswith("_options"):
             flat |= {f"{name.removesuffix('_options')}.{option}": each for option, each in value.items()}
         elif name not in ("seed", "repetition", "keep", "inputs"):

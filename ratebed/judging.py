@@ -16,8 +16,7 @@ from paper_figs.figure import Figure
 from ratebed.pipeline import sections, tables_of
 from ratebed.settings import SMALL, FigureSetting, other_readings, readings_among
 from ratebed.validity import standings_of, worst
-from testbed.brokers.model import load_calibration
-from testbed.trust.evidence import VALID
+from testbed.trust.evidence import DEGRADED, INVALID, VALID
 
 Named = Mapping[str, str]  # figure -> what its results are called
 
@@ -31,8 +30,11 @@ def results_by_setting(out: Path, claims: Sequence[str] = ()) -> dict[str, list[
     """
     judged = _Judged(out, claims)
     suffixes = ["", *sorted({section["setting"] for section in judged.present.values()} - {""})]
-    fitted = fitted_claims(out)
-    every = [replace(claim, fitted=claim.fitted or claim.id in fitted) for claim in judged.known.claims]
+    fitted = {(key, section["key"]) for section in judged.described.values() for key in section["fitted_on"]}
+    every = [
+        replace(claim, fitted=claim.fitted or any((claim.id, key) in fitted for key in claim.figures))
+        for claim in judged.known.claims
+    ]
     verdicts = {"": [judged.everywhere(claim) for claim in every]}
     for suffix in suffixes[1:]:
         of_record = {
@@ -120,7 +122,18 @@ def _trusted(result: Result, own: Sequence[Json]) -> Result:
     standing = worst(standings[run_id] for standings, drawn in runs for run_id in drawn)
     if standing is None:
         return result
-    return replace(result, validity=standing.validity, validity_reasons=standing.reasons)
+    lacking = tuple(chain.from_iterable(map(_lacking, own)))
+    validity = DEGRADED if lacking and standing.validity == VALID else standing.validity
+    return replace(result, validity=validity, validity_reasons=(*lacking, *standing.reasons))
+
+
+def _lacking(section: Json) -> list[str]:
+    """What a figure is judged without; that it was not as well as the others may be what its system did."""
+    drawn = set(section["run_ids"])
+    left_out = {run_id for run_id, each in standings_of(section).items() if each.validity == INVALID} - drawn
+    counts = {"failed": len(section["failed"]), "invalid and left out": len(left_out)}
+    total = len(drawn) + sum(counts.values())
+    return [f"{count} of {total} runs of {section['name']} {words}" for words, count in counts.items() if count]
 
 
 def in_order(verdicts: Mapping[str, Sequence[Result]]) -> list[Result]:
@@ -150,12 +163,6 @@ def _without_numbers(measure: Callable[[Tables], Evidence] | None) -> Callable[[
 def counts(result: Result) -> bool:
     """Whether the verdict decides about the exit code: at scale small the physics is not the paper's."""
     return not result.claim.testbed.endswith(f"-{SMALL}")
-
-
-def fitted_claims(out: Path) -> set[str]:
-    """Claims that a calibration was fitted on, of those that the figures' runs used (DESIGN: badge "fitted")."""
-    names = {section["calibration"] for section in sections(out).values()}
-    return {claim for name in names for claim in load_calibration(name or "srtm-paper").fitted_on}
 
 
 def summary_line(result: Result) -> str:

@@ -5,7 +5,7 @@ that was made anew, a file that is not as it was written.
 """
 
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
@@ -30,6 +30,12 @@ _TREE = ("core", "collectors", "systems", "workloads", "testbed", "studies", "ha
 _SAVED_BY = ("paper_figs.saving", "paper_figs.sheets")  # of paper_figs, these and what the figure imports
 _LIBRARIES = ("numpy", "pandas", "pyarrow", "pyspark", "scipy")
 _DRAW = ("matplotlib", "seaborn")
+
+
+def note_code(keys: Iterable[str]) -> None:
+    """Have the code looked at that makes these figures' tables: now, while it is what was imported."""
+    for key in keys:
+        _code(key)
 
 
 def origin_of(seals: Mapping[str, str], key: str) -> str:

@@ -117,7 +117,7 @@ class RunRequest:
         from collectors.store.keeping import Store
 
         root = hadoop_place(f"{self.packs}/store", self.spark_conf) if self.packs else self.out / "store"
-        return Store(root, self.out / "runs")
+        return Store(root, self.out / "runs", is_near=not self.packs)
 
     def command(self, key: str) -> str:
         """The command that makes the figure ``key`` again."""

@@ -238,7 +238,14 @@ def section_of(folder: Path) -> Json:
         what = f"{folder}: {', '.join(differing) or SECTION} is not as it was written"
         key = re.split("[@~]", folder.name)[0]
         raise MachineError(what, f"remove the folder and run `ratebed figures {key}` again")
-    empty = {"readings": {}, "settings": {}, "place": "", "claims": [], "drawing": {}}  # of one before there were any
+    empty = {
+        "readings": {},
+        "settings": {},
+        "place": "",
+        "claims": [],
+        "drawing": {},
+        "fitted_on": [],
+    }  # of one before there were any
     return {**empty, **section}
 
 

@@ -123,7 +123,7 @@ def _flips_note(verdicts: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
 
 def _is_shown(out: Path, section: Json, key: str) -> bool:
     """Whether a figure is that of ``key``; under other readings than those of record only where it was drawn."""
-    drawn = section["skipped"] or not section["readings"] or (out / "figures" / f"{section['name']}.svg").is_file()
+    drawn = section["skipped"] or not section["readings"] or section["drawing"]
     return bool(section["key"] == key and drawn)
 
 

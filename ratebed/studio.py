@@ -10,6 +10,7 @@ import shutil
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -23,16 +24,18 @@ from core.records import Json
 from core.writing import replace_file
 from harness.executors.api import Finished
 from paper_figs.saving import save
-from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of, origin_of
+from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of, note_code, origin_of
 from ratebed.options import RunRequest
 from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
 from testbed import load_testbed
+from testbed.brokers.model import load_calibration
 from testbed.trust.evidence import INVALID, VALID
 
 if TYPE_CHECKING:
     from analysis.verdicts import Tables
 
 AGGREGATIONS_AT_A_TIME = 2
+USUAL = "srtm-paper"  # the calibration
 
 
 @dataclass
@@ -47,6 +50,7 @@ class _Outcome:
     sheets: list[Json] = field(default_factory=list)  # tables in the drawing
     drawing: Json = field(default_factory=dict)  # its files, and what it looks like
     origin: str = ""  # of its tables
+    tables: Json = field(default_factory=dict)  # their files
 
 
 class Studio:
@@ -61,6 +65,7 @@ class Studio:
         most = max(map(len, plan.run_ids.values()), default=0)
         spark_conf = {**long_work(request.master, most), **request.spark_conf}
         self.plan, self.request = plan, replace(request, spark_conf=spark_conf)
+        note_code(plan.run_ids)
         self._errors: dict[str, str] = {}
         missing = plan.campaign.missing()
         drawn = {key: ids for key, ids in plan.run_ids.items() if key not in plan.skipped}
@@ -69,7 +74,7 @@ class Studio:
         self._tables = ThreadPoolExecutor(AGGREGATIONS_AT_A_TIME)
         self._painter = ThreadPoolExecutor(1)
         self._painted: dict[str, Future[str]] = {}  # figure -> why it is not drawn
-        self._kept: set[str] = set()  # figures whose tables are those that are there
+        self._kept: dict[str, Json] = {}  # figures whose tables are those that are there: their files
         self._has_session = False  # of Spark, which is stopped at the end
         self._using = ExitStack()
         self._store: Store | None = None
@@ -156,7 +161,7 @@ class Studio:
                 cloudpickle.register_pickle_by_value(module)
         name = self.plan.settings[key].name(key)
         if not figure.place and (kept := kept_tables(self.request.out, name, outcome.origin)) is not None:
-            self._kept.add(name)
+            self._kept[name] = section_of(self.request.out / "tables" / name)[TABLES]
             return kept
         if figure.experiment.analytic:
             return figure.tables(Data(None, ()))
@@ -198,12 +203,7 @@ class Studio:
             raise
         except Exception as error:
             return described(error)
-        if name not in self._kept:
-            folder = out / "tables" / name
-            shutil.rmtree(folder, ignore_errors=True)
-            folder.mkdir(parents=True)
-            for table, frame in tables.items():
-                replace_file(folder / f"{table}.parquet", frame.to_parquet(index=False))
+        outcome.tables = self._kept.get(name) or _written(tables, out / "tables" / name)
         if drawing is not None:
             from paper_figs.sheets import sheets_of
 
@@ -239,11 +239,25 @@ class Studio:
             "seed": self.request.seed,
             "repetitions": self.request.repetitions,
             "calibration": self.request.calibration,
+            "fitted_on": list(load_calibration(self.request.calibration or USUAL).fitted_on),  # claims
             "command": self.request.command(key),
             ORIGIN: outcome.origin,
         }
-        section[TABLES] = {path.name: digest_of(path.read_bytes()) for path in sorted(folder.glob("*.parquet"))}
+        for path in folder.glob("*.parquet"):
+            if path.name not in outcome.tables:  # of another time
+                path.unlink()
+        section[TABLES] = outcome.tables
         replace_file(folder / SECTION, json.dumps(sealed(section), indent=2).encode())
+
+
+def _written(tables: "Tables", folder: Path) -> Json:
+    """Write a figure's tables, and no others: their files."""
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    files = {f"{table}.parquet": frame.to_parquet(index=False) for table, frame in tables.items()}
+    for file, content in files.items():
+        replace_file(folder / file, content)
+    return {file: digest_of(content) for file, content in files.items()}
 
 
 def draw(plan: CampaignPlan, request: RunRequest) -> dict[str, str]:

@@ -24,7 +24,7 @@ from workloads.text_columns import (
     find_columns,
     instant_ns,
     open_bytes,
-    scaled_int,
+    whole_number,
 )
 
 ROLES = ("user", "instant", "cost")
@@ -304,7 +304,7 @@ def _request(layout: _Layout, text: str) -> tuple[str, int, int]:
     cost = 1
     if layout.cost is not None:
         written = fields[layout.cost].strip()
-        amount = 0 if written == "-" else scaled_int(written, 0)  # "-": nothing, in web servers' logs
+        amount = 0 if written == "-" else whole_number(written)  # "-": nothing, in web servers' logs
         if amount is None or not 0 <= amount < 2**53:
             raise _BadLine(COST, f", cost {written!r}: no amount", "give a whole number, 0 or more")
         cost = amount

@@ -6,8 +6,6 @@ semicolon), Parquet; gzip or not.  So do columns, by the names that logs usually
 when a request ends, so that lines are out of order: they are sorted by their stamps.
 """
 
-import csv
-import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,8 +22,8 @@ from core.errors import SpecError
 from core.reading import reading
 from core.records import Int32, Int64
 from core.units import SECOND_NS
-from workloads.log_reader import text_lines
-from workloads.text_columns import INSTANT_LIMIT_NS, UNIT_DIGITS, iso_ns, open_bytes, scaled_int
+from workloads.log_formats import Nanoseconds, rows_of
+from workloads.text_columns import INSTANT_LIMIT_NS, UNIT_DIGITS, iso_ns, scaled_int
 
 ROLES = TIME, USER, NODE, VERDICT = "time", "user", "node", "verdict"
 USUAL = {  # names of columns in logs, without case; the first that is there
@@ -55,14 +53,13 @@ USUAL = {  # names of columns in logs, without case; the first that is there
         "allowed",
     ),
 }
-REJECTED = ("429", "reject", "rejected", "deny", "denied", "limited", "false", "0")  # verdicts, in lower case
+REJECTED = (  # verdicts, in lower case
+    "429", "reject", "rejected", "deny", "denied", "limited", "over_limit", "resource_exhausted", "false", "0",
+)  # fmt: skip
+_STATUSES = ("status", "status_code", "code", "response_code", "response")  # 0: nobody answered, or of gRPC all is well
 
 _WHOLE = re.compile(r"(\d+)\.0+")
 
-_ACCESS = re.compile(
-    r'(\S+) (\S+) (\S+) \[([^]]+)] "((?:[^"\\]|\\.)*)" (\d{3}) (\S+)(?: "((?:[^"\\]|\\.)*)" "(.*)")?.*'
-)
-_ACCESS_NAMES = ("host", "ident", "authuser", "time", "request", "status", "bytes", "referer", "agent")
 _CLF, _SYSLOG = "%d/%b/%Y:%H:%M:%S %z", "%Y %b %d %H:%M:%S"
 _EPOCHS = {"ns": 10**17, "us": 10**14, "ms": 10**11, "s": 0}  # unit: the least number that is one, for 1973 and later
 _LEAP_YEAR = 2000  # of the first stamp, where it has none
@@ -73,9 +70,9 @@ class ServiceLog:
     """A log of n requests in the order of their stamps.
 
     ``at_ns``: since 1970; ``user`` and ``node`` index ``users`` and ``nodes``; ``admitted``: None where nobody looked.
-    ``unit_ns``: of the stamps, a power of ten.  ``from_ns``, ``until_ns``: the span in which all nodes' files speak; of
-    files one after the other, which are parts of one, the whole.  ``skipped``: lines left out, by reason; ``notes``:
-    what was done to it.
+    ``units_ns``: of each file's stamps, a power of ten.  ``from_ns``, ``until_ns``: the span in which all nodes' files
+    speak; of files one after the other, which are parts of one, the whole.  ``skipped``: lines left out, by reason;
+    ``notes``: what was done to it; ``columns``: of the first file, by role.
     """
 
     at_ns: Int64
@@ -84,11 +81,17 @@ class ServiceLog:
     admitted: NDArray[np.bool_] | None
     users: tuple[str, ...]
     nodes: tuple[str, ...]
-    unit_ns: int
+    units_ns: tuple[int, ...]
     from_ns: int
     until_ns: int
     skipped: Mapping[str, int]
     notes: tuple[str, ...]
+    columns: Mapping[str, str]
+
+    @property
+    def unit_ns(self) -> int:
+        """Of the coarsest stamps."""
+        return max(self.units_ns)
 
 
 @dataclass(frozen=True)
@@ -118,24 +121,34 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
     users, nodes = dict[str, int](), dict[str, int]()
     skipped, notes = Counter[str](), list[str]()
     columns: tuple[list[int], ...] = ([], [], [], [])
-    spans: list[tuple[int, int]] = []
+    found = dict[str, str]()
+    files: list[Int64] = []
     for path in paths:
         begin = len(columns[0])
         with reading(path, "give a readable log file"):
-            for at_ns, user, node, admitted in _requests(path, wanted, skipped, notes):
+            names, requests = _opened(path, wanted, skipped, notes)
+            for at_ns, user, node, admitted in requests:
                 row = at_ns, users.setdefault(user, len(users)), nodes.setdefault(node, len(nodes)), int(admitted)
                 for column, value in zip(columns, row, strict=True):
                     column.append(value)
-        if its := columns[0][begin:]:
-            spans.append((min(its), max(its)))
+        found = found or names
+        if len(columns[0]) > begin:
+            files.append(np.array(columns[0][begin:], np.int64))
     at, user_of, node_of, verdict_of = (np.array(column, np.int64) for column in columns)
     if not len(at):
         why = "".join(f" ({count:,} lines: {reason})" for reason, count in skipped.items())
         raise SpecError(f"{', '.join(paths)}: no requests in it{why}", "give a log with at least one request")
-    if late := int((at < np.maximum.accumulate(at)).sum()):
+    if late := sum(int((its < np.maximum.accumulate(its)).sum()) for its in files):
         notes.append(f"{late:,} of {len(at):,} lines came after later ones: sorted by their stamps")
     order = np.argsort(at, kind="stable")
-    from_ns, until_ns = _spoken(spans)
+    spans = sorted((int(its.min()), int(its.max())) for its in files)
+    are_parts = all(before[1] <= after[0] for before, after in pairwise(spans))
+    ends = list(zip(*spans, strict=True))
+    from_ns, until_ns = (spans[0][0], spans[-1][1]) if are_parts else (max(ends[0]), min(ends[1]))
+    names_of = _names_of(paths, are_parts)
+    labels = [names_of.get(node, node) for node in nodes]
+    nodes = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    node_of = np.array([nodes[label] for label in labels])[node_of]
     return ServiceLog(
         at[order],
         user_of[order].astype(np.int32),
@@ -143,30 +156,60 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
         verdict_of[order].astype(bool) if wanted.verdicts else None,
         tuple(users),
         tuple(nodes),
-        _unit_ns(at),
+        tuple(map(_unit_ns, files)),
         from_ns,
         until_ns,
         dict(sorted(skipped.items())),
         tuple(dict.fromkeys(notes)),
+        found,
     )
 
 
-def _requests(
+def _names_of(paths: Sequence[str], are_parts: bool) -> dict[str, str]:
+    """What nodes are called that have a file each: by its name, by its path where others have that name, too."""
+    names = [Path(path).name for path in paths]
+    if are_parts:
+        return dict.fromkeys(paths, names[0])
+    return {path: name if names.count(name) == 1 else path for path, name in zip(paths, names, strict=True)}
+
+
+def _opened(
     path: str, wanted: LogQuery, skipped: Counter[str], notes: list[str]
+) -> tuple[dict[str, str], Iterator[tuple[int, str, str, bool]]]:
+    """A file's columns by role, as its first row has them, and its requests; what is no request may be passed over."""
+    rows = rows_of(path)
+    why: SpecError | None = None
+    for first in rows:
+        try:
+            names = _columns(path, first[1], wanted)
+            clock = _Clock(path, _field(first[1], names[TIME]))
+        except SpecError as error:
+            if not wanted.skip_bad:
+                raise
+            why = why or error
+            skipped["before the first request"] += 1
+            continue
+        notes += clock.notes
+        return names, _requests(path, chain([first], rows), names, clock, wanted, skipped)
+    raise why or SpecError(f"{path}: the file is empty", "give a log with at least one request")
+
+
+def _requests(
+    path: str,
+    rows: Iterable[tuple[int, dict[str, Any]]],
+    names: Mapping[str, str],
+    clock: "_Clock",
+    wanted: LogQuery,
+    skipped: Counter[str],
 ) -> Iterator[tuple[int, str, str, bool]]:
-    """Stamp, user, node and whether it was admitted (True where nobody asks) of each row of a file."""
-    rows = _rows(path)
-    first = next(rows, None)
-    if first is None:
-        raise SpecError(f"{path}: the file is empty", "give a log with at least one request")
-    names = _columns(path, first[1], wanted)
-    clock = _Clock(path, _field(first[1], names[TIME]))
-    notes += clock.notes
+    """Stamp, user, node (the file, if no column names it), whether it was admitted (True where nobody asks)."""
     pattern, rejected = _pattern(wanted.pattern), {word.strip().lower() for word in wanted.rejected}
-    for number, row in chain([first], rows):
+    if wanted.rejected == REJECTED and names.get(VERDICT, "").rpartition(".")[2].lower() in _STATUSES:
+        rejected.discard("0")
+    for number, row in rows:
         try:
             at_ns, user = clock.at_ns(_field(row, names[TIME])), _user(_field(row, names[USER]), pattern)
-            node = str(_field(row, names[NODE])) if NODE in names else Path(path).name
+            node = _text(_field(row, names[NODE])) or "-" if NODE in names else path
             verdict = _verdict(_field(row, names[VERDICT])) if wanted.verdicts else "-"
             if verdict in ("", "none", "nan"):
                 raise _BadRow("no verdict: empty")
@@ -183,7 +226,7 @@ def finds_itself(path: str) -> bool:
     """Whether time and user are found in a file without a word on its columns."""
     with reading(path, "give a readable log file"):
         try:
-            first = next(_rows(path), None)
+            first = next(rows_of(path), None)
             return first is not None and bool(_columns(path, first[1], LogQuery({}, verdicts=False)))
         except SpecError:
             return False
@@ -196,86 +239,10 @@ def _pattern(text: str) -> re.Pattern[str]:
         raise SpecError(f"pattern {text!r}: {error}", "give a regular expression of Python's") from None
 
 
-def _spoken(spans: list[tuple[int, int]]) -> tuple[int, int]:
-    """In which all of them are, or the whole where none begins before another ends."""
-    spans = sorted(spans)
-    if all(before[1] <= after[0] for before, after in pairwise(spans)):
-        return spans[0][0], spans[-1][1]
-    return max(begin for begin, _ in spans), min(end for _, end in spans)
-
-
 def _unit_ns(at_ns: Int64) -> int:
     """The largest power of ten, up to a second, that divides all stamps."""
     units: list[int] = [10**power for power in range(9, -1, -1)]
     return next(unit for unit in units if not (at_ns % unit).any())
-
-
-# --- rows ----------------------------------------------------------------------------------------
-
-
-def _rows(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Number and fields of each row, as its format has them; an unreadable row has none."""
-    with open_bytes(path) as raw:
-        head = raw.read(4)
-    if head == b"PAR1":
-        yield from _parquet_rows(path)
-        return
-    with open_bytes(path) as raw:
-        lines = text_lines(raw)
-        first = next(lines, None)
-        if first is None:
-            return
-        if first[1].lstrip().startswith("{"):
-            yield from ((number, _json(text)) for number, text in chain([first], lines))
-        elif _ACCESS.fullmatch(first[1]):
-            yield from ((number, _access(text)) for number, text in chain([first], lines))
-        else:
-            yield from _delimited(path, first[1], lines)
-
-
-def _json(text: str) -> dict[str, Any]:
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return row if isinstance(row, dict) else {}
-
-
-def _access(text: str) -> dict[str, Any]:
-    match = _ACCESS.fullmatch(text)
-    return dict(zip(_ACCESS_NAMES, match.groups(), strict=True)) if match else {}
-
-
-def _delimited(path: str, header: str, lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, dict[str, Any]]]:
-    mark = next((mark for mark in "\t,;" if mark in header), None)
-    if mark is None:
-        raise SpecError(f"{path}, line 1: {header[:60]!r} is no log that is known", "see docs/audit.md for formats")
-    names = [name.strip() for name in next(csv.reader([header], delimiter=mark))]
-    for number, text in lines:
-        fields = next(csv.reader([text], delimiter=mark))
-        yield number, dict(zip(names, fields, strict=True)) if len(fields) == len(names) else {}
-
-
-def _parquet_rows(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(path)
-        number = 0
-        for batch in file.iter_batches():
-            columns = []
-            for name, column in zip(batch.schema.names, batch.columns, strict=True):
-                if pa.types.is_timestamp(column.type):
-                    column = column.cast(pa.timestamp("ns", column.type.tz)).cast(pa.int64())
-                columns.append((name, column.to_pylist()))
-            for at in range(batch.num_rows):
-                number += 1
-                yield number, {name: values[at] for name, values in columns}
-    except pa.ArrowException as error:
-        raise SpecError(
-            f"{path}: {str(error).splitlines()[0]}", "give a Parquet file with stamps of 1678 to 2262"
-        ) from None
 
 
 # --- fields --------------------------------------------------------------------------------------
@@ -295,7 +262,7 @@ def _field(row: Mapping[str, Any], name: str) -> Any:
 
 def _columns(path: str, row: Mapping[str, Any], wanted: LogQuery) -> dict[str, str]:
     """The column of each role, as asked or as usual; SpecError where there is none."""
-    lower = {name.lower(): name for name in row}
+    lower = {name.lower(): name for name, field in row.items() if not _is_nested(field)}
     found = dict(wanted.columns)
     for role in ROLES:
         usual = next((lower[name] for name in USUAL[role] if name in lower), None)
@@ -312,6 +279,10 @@ def _columns(path: str, row: Mapping[str, Any], wanted: LogQuery) -> dict[str, s
     return found
 
 
+def _is_nested(field: Any) -> bool:
+    return isinstance(field, dict | list)
+
+
 def _said(row: Mapping[str, Any]) -> str:
     """The names of a row's columns, on one short line."""
     names = ascii(", ".join(row))[1:-1]
@@ -320,6 +291,8 @@ def _said(row: Mapping[str, Any]) -> str:
 
 def _text(field: Any) -> str:
     """A field's text.  A column in which something is missing may be of floats: 429.0 is 429, and NaN nothing."""
+    if _is_nested(field):
+        raise _BadRow("an object in the place of a text: name what is in it, as in user=client.ip")
     if field is None or field != field:
         return ""
     return str(int(field)) if isinstance(field, float) and field.is_integer() else str(field).strip()
@@ -348,7 +321,8 @@ class _Clock:
     def __init__(self, path: str, first: Any):
         self.notes: list[str] = []
         self._year = _LEAP_YEAR
-        self._kind = next((kind for kind in ("iso", "clf", "syslog", *_EPOCHS) if self._is(kind, first)), "")
+        kinds = ("ns",) if isinstance(first, Nanoseconds) else ("iso", "clf", "syslog", *_EPOCHS)
+        self._kind = next((kind for kind in kinds if self._is(kind, first)), "")
         if not self._kind:
             fix = "give ISO 8601, a number since 1970, 10/Oct/2000:13:55:36 -0700 or Oct 10 13:55:36"
             raise SpecError(f"{path}: {str(first)[:60]!r} is no stamp that is known", fix)
@@ -359,7 +333,7 @@ class _Clock:
     def _is(self, kind: str, field: Any) -> bool:
         if kind in _EPOCHS:
             value = scaled_int(str(field).strip(), 0)
-            return value is not None and abs(value) >= _EPOCHS[kind]
+            return value is not None and (isinstance(field, Nanoseconds) or abs(value) >= _EPOCHS[kind])
         return self._read(kind, str(field).strip()) is not None
 
     def at_ns(self, field: Any) -> int:

@@ -84,6 +84,12 @@ def scaled_int(text: str, digits: int) -> int | None:
     return -value if sign == "-" else value
 
 
+def whole_number(text: str) -> int | None:
+    """A number without a fraction; None where it is not one."""
+    value = scaled_int(text, UNIT_DIGITS["s"])
+    return None if value is None or value % 10 ** UNIT_DIGITS["s"] else value // 10 ** UNIT_DIGITS["s"]
+
+
 def iso_ns(text: str) -> int | None:
     """Nanoseconds since 1970 of ``2006-11-13T17:13:22.015Z``; without a zone it is UTC."""
     match = _ISO.fullmatch(text)

@@ -7,7 +7,7 @@ Only blank lines are passed over.  ``.gz`` files are recognised by their first b
 import csv
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
 
@@ -16,11 +16,14 @@ import numpy as np
 from core.errors import SpecError
 from core.reading import reading
 from core.records import Int32, Int64
-from workloads.text_columns import INSTANT_LIMIT_NS, find_columns, instant_ns, open_bytes, scaled_int
+from workloads.text_columns import INSTANT_LIMIT_NS, find_columns, instant_ns, open_bytes, whole_number
 
 ROLES = ("publisher", "instant", "size", "group")
 OPTIONAL_ROLES = ("size", "group")
 PARQUET_ROWS_MAXIMUM = 10_000_000  # ours: a few bytes may stand for any number of equal rows, each an object here
+
+# A decimal comma trades places with the dot, which is then no number's: "1.163" stays unread.
+_COMMA = str.maketrans(",.", ".,")
 
 Columns = dict[str, Sequence[object]]
 
@@ -101,6 +104,7 @@ def _read_csv(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns, _S
     first = next(numbered, None)
     if first is None:
         raise SpecError(f"{path}: the file is empty", "give a trace with at least two rows")
+    form = replace(form, header=_has_header(form, first[1]))
     width, wanted = len(first[1]), _find_columns(path, form, first[1])
     pick = itemgetter(*wanted.values())
     lines, picked = [], []
@@ -116,6 +120,15 @@ def _read_csv(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns, _S
             break
     columns = zip(*picked, strict=True) if picked else ((),) * len(wanted)
     return dict(zip(wanted, columns, strict=True)), _Source(path, lines)
+
+
+def _has_header(form: TraceFormat, fields: list[str]) -> bool:
+    """Whether the first line names columns: as was said, unless all are given by number, and it is a message."""
+    numbers = [str(column) for column in form.columns.values()]
+    if not form.header or "instant" not in form.columns or not all(text.isdecimal() for text in numbers):
+        return form.header
+    at = int(form.columns["instant"])
+    return at >= len(fields) or _instant_ns(fields[at], form.instant_unit, form.decimal) is None
 
 
 def _find_columns(path: str, form: TraceFormat, fields: list[str]) -> dict[str, int]:
@@ -225,18 +238,22 @@ def _instants(values: Sequence[object], source: _Source, unit: str, decimal: str
     """Instants in nanoseconds; digits below a nanosecond are cut off."""
     if isinstance(values, np.ndarray):
         return values
-    # A decimal comma trades places with the dot, which is then no number's: "1.163" stays unread.
-    marks = str.maketrans(",.", ".,") if decimal == "," else {}
     instants = []
     for row, value in enumerate(values):
-        text = str(value).strip()
-        at_ns = instant_ns(text if unit == "iso" else text.translate(marks), unit)
+        at_ns = _instant_ns(value, unit, decimal)
         if at_ns is None or abs(at_ns) >= INSTANT_LIMIT_NS:
             what = "beyond 146 years" if at_ns is not None else "not an instant" if unit == "iso" else "not a number"
             fix = f"mend it, or check instant_unit={unit!r}, decimal and columns"
             raise source.error(row, "instant", value, what, fix)
         instants.append(at_ns)
     return np.array(instants, np.int64)
+
+
+def _instant_ns(value: object, unit: str, decimal: str) -> int | None:
+    text = str(value).strip()
+    if decimal == "," and unit != "iso":
+        text = text.translate(_COMMA)
+    return instant_ns(text, unit)
 
 
 def _number_names(values: Sequence[object], source: _Source, field: str) -> tuple[tuple[str, ...], Int32]:
@@ -256,7 +273,7 @@ def _sizes(values: Sequence[object], source: _Source) -> Int32:
     """Sizes in bytes."""
     sizes = np.empty(len(values), np.int32)
     for row, value in enumerate(values):
-        size = scaled_int(str(value).strip(), 0)
+        size = whole_number(str(value).strip())
         if size is None or not 0 <= size < 2**31:
             raise source.error(row, "size", value, "not a number of bytes", "give a whole number, 0 or more")
         sizes[row] = size

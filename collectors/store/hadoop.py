@@ -40,7 +40,7 @@ _ERRORS = {
     "AlreadyBeingCreatedException": errno.EEXIST,  # somebody writes it, or did when that was killed
     "RecoveryInProgressException": errno.EEXIST,
     "ChecksumException": errno.EBADMSG,
-    "BlockMissingException": errno.EBADMSG,
+    "BlockMissingException": errno.EIO,  # a data node may be down, and come back
     "AccessControlException": errno.EACCES,
 }
 # S3A's word for a conditional put that somebody else's was ahead of; of a file that is read it means damage.

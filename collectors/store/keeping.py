@@ -14,6 +14,7 @@ from threading import Lock
 from uuid import uuid4
 
 from collectors.integrity import FILES, is_whole, verified
+from collectors.schema import SCHEMA_VERSION
 from collectors.store import claims
 from collectors.store.hadoop import Place
 from collectors.store.log import EMPTY, StoredPart, StoreState, append, read_log
@@ -34,11 +35,12 @@ def write_here(root: Place, groups: Mapping[str, Sequence[Path]]) -> list[Stored
 
 @dataclass
 class Store:
-    """The store in the folder ``root``, of the runs in ``runs``."""
+    """The store in the folder ``root``, of the runs in ``runs``; ``is_near``: who writes for us sees these."""
 
     root: Place
     runs: Path
     tell: Callable[[str], None] = print
+    is_near: bool = True
     _state: StoreState = field(default=EMPTY, repr=False)
     _one: Lock = field(default_factory=Lock, repr=False)  # thread of ours at a time: they would do the same work
 
@@ -208,10 +210,10 @@ def grouped(folders: Mapping[str, Path], tasks: int = 1) -> Iterator[list[Path]]
 
 
 def _mergeable(state: StoreState) -> list[list[str]]:
-    """Parts that are better one: many of about a size, and small."""
+    """Parts that are better one: many of about a size, and small; those of other code's tables stay as they are."""
     tiers: defaultdict[int, list[StoredPart]] = defaultdict(list)
     for part in state.parts.values():
-        if 2 * part.bytes <= FILE_BYTES:
+        if 2 * part.bytes <= FILE_BYTES and part.schema_version == SCHEMA_VERSION:
             tiers[part.bytes.bit_length() // TIER_BITS].append(part)
     chosen = []
     for parts in tiers.values():

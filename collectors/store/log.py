@@ -26,6 +26,7 @@ from core.records import Json
 
 LOG = "log"
 CHECKPOINT_EVERY = 64
+LOOKS = 3  # at the log, where some of it goes while it is read
 KEPT_S = 3_600.0  # commits before a checkpoint stay so long: who is in the middle of one still finds its number taken
 _SETTLING_S = 2.0  # a commit that is younger may still be being written
 _NAME = re.compile(r"(\d{8,})(\.checkpoint)?\.json")
@@ -88,13 +89,15 @@ class StoredPart:
 class StoreState:
     """What the store holds after the commits up to ``number``, void ones counted.
 
-    ``torn``: the numbers of commits that are not as they were written, or not yet.
+    ``torn``: the numbers of commits that are not as they were written, or not yet; ``lost``: of checkpoints that are
+    not, and whose commits have gone: what these named is not known.
     """
 
     number: int = -1
     parts: Mapping[str, StoredPart] = field(default_factory=dict)  # by name
     of_run: Mapping[str, str] = field(default_factory=dict)  # run -> part
     torn: tuple[int, ...] = ()
+    lost: tuple[int, ...] = ()
 
     def kept(self, run_id: str) -> KeptRun | None:
         """The catalogue's entry of a run."""
@@ -119,16 +122,28 @@ class StoreState:
         kept = {name: part for name, part in self.parts.items() if name not in dropped}
         of_run = {run_id: name for run_id, name in self.of_run.items() if name in kept}
         of_run |= {run_id: part.name for part in parts for run_id in part.runs}
-        return StoreState(number, kept | {part.name: part for part in parts}, of_run, self.torn)
+        return StoreState(number, kept | {part.name: part for part in parts}, of_run, self.torn, self.lost)
 
 
 EMPTY = StoreState()
 
 
 def read_log(root: Place, since: StoreState = EMPTY) -> StoreState:
-    """What the store in the folder ``root`` holds now; ``since``: what it held before, of which no more is read."""
+    """What the store in the folder ``root`` holds now; ``since``: what it held before, of which no more is read.
+
+    OSError where that cannot be read.
+    """
+    for _ in range(LOOKS - 1):
+        with suppress(FileNotFoundError):  # what a checkpoint had made superfluous has gone meanwhile
+            return _read_all(root, since)
+    return _read_all(root, since)
+
+
+def _read_all(root: Place, since: StoreState) -> StoreState:
     commits, checkpoints = _numbers(root)
-    state = EMPTY if since.torn else since  # a torn one may be whole by now, and change what later ones do
+    damaged: tuple[int, ...] = ()
+    # A torn one may be whole by now, and change what later ones do.
+    state = EMPTY if since.torn or since.lost else since
     for number in sorted(checkpoints, reverse=True):
         if number <= state.number:
             break
@@ -136,7 +151,11 @@ def read_log(root: Place, since: StoreState = EMPTY) -> StoreState:
         if content is not None:
             state = EMPTY.after(number, (), [StoredPart.of_json(part) for part in content["parts"]])
             break
-    for number in sorted(number for number in commits if number > state.number):
+        damaged = (*damaged, number)
+    coming = sorted(number for number in commits if number > state.number)
+    if damaged and coming[:1] != [state.number + 1]:
+        state = replace(state, lost=damaged)
+    for number in coming:
         content = _read_settled(_path(root, number))
         if content is None:
             state = replace(state, number=number, torn=(*state.torn, number))
@@ -162,7 +181,8 @@ def append(
         return read_log(root), False
     now = read_log(root, state)
     counts = now.number >= number and all(now.parts.get(part.name) == part for part in parts)
-    if counts and (number + 1) % CHECKPOINT_EVERY == 0 and all(_is_old(_path(root, torn)) for torn in now.torn):
+    is_known = not now.lost and all(_is_old(_path(root, torn)) for torn in now.torn)
+    if counts and (number + 1) % CHECKPOINT_EVERY == 0 and is_known:
         _write_checkpoint(root, now)
     return now, counts
 
@@ -212,10 +232,10 @@ def _create(path: Place, content: Json) -> bool:
 
 
 def _read(path: Place) -> Json | None:
-    """A file of the log; None where it is not as it was written, or is gone."""
+    """A file of the log; None where it is not as it was written.  OSError where it is gone, or cannot be read now."""
     try:
         content = json.loads(path.read_bytes())
-    except (OSError, ValueError, RecursionError):
+    except (ValueError, RecursionError):
         return None
     return content if is_sealed(content) else None
 

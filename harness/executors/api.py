@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from collectors.integrity import is_whole
 from collectors.writer import record_failure
 from core.errors import MachineError, SpecError, described
 from harness.experiment import RunSpec
@@ -50,7 +51,7 @@ def work(
             raise SpecError(
                 f"the code of run {run_id} or an input was changed since it was planned", "repeat the command"
             )
-        seconds = execute(spec, run_id, runs / run_id, place)
+        seconds = 0.0 if is_whole(runs / run_id) else execute(spec, run_id, runs / run_id, place)  # others run, too
     except Exception as error:
         fatal = isinstance(error, MachineError)
         if not fatal or load_testbed(spec.testbed).real_time:  # the logs of its processes tell why

@@ -93,7 +93,7 @@ class SparkExecutor:
                 job = _Job(context, order, batches, suspects)
                 for told in job.told(self.say):
                     if item := waiting.get(told["run_id"]):
-                        error = told["error"] if self.packs is None else self._fetched(told, item, waiting)
+                        error = _seen(told, item) if self.packs is None else self._fetched(told, item, waiting)
                         del waiting[told["run_id"]]
                         yield Finished(item[0], item[1], told["seconds"], error, told["fatal"])
                 assert job.error or not waiting, "runs have not come home, and Spark says that they have"
@@ -115,6 +115,13 @@ class SparkExecutor:
         if error and not told["fatal"]:
             record_failure(folder, item[0].to_json(), SystemFault(error, "repeat the command"))
         return error
+
+
+def _seen(told: Told, item: Work) -> str:
+    """What is wrong with a run that was told of, or nothing."""
+    if told["error"] or is_whole(item[2] / item[1]):
+        return str(told["error"])
+    return f"{item[1]} was run on a worker and is not in {item[2]}: share that folder with all hosts, or give --packs"
 
 
 def _remove(strikes: Place) -> None:

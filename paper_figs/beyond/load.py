@@ -195,4 +195,4 @@ def threshold_of(columns: "Columns", capacity: int, rate: str, nodes: int) -> st
         derived = frequency_threshold(columns.at_ns, columns.user, window, capacity, rate, cost=columns.cost)
     except SpecError:
         return THRESHOLD
-    return f"{max(100, derived.threshold_ns // MILLISECOND_NS)}ms"
+    return f"{derived.threshold_ns // MILLISECOND_NS}ms"

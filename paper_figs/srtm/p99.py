@@ -7,6 +7,7 @@ ran (report 4.2).
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from math import inf
 
 import numpy as np
 
@@ -53,8 +54,9 @@ OVERLOAD = 10.0  # times the SLO: a queue that grows throughout the minute, so t
 def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
     """One row a run, judged on its fresh round.
 
-    Columns: arrivals, system, repetition, outcome, envelope, the ``factors`` (column -> factor's name), p99_ms,
-    broker_count, round_count and violation_s (of the search), residual_rps, slo_ms.
+    Columns: arrivals, system, repetition, outcome, envelope, the ``factors`` (column -> factor's name), p99_ms
+    (infinite: the envelope could not be split, and no message was offered), broker_count, round_count and violation_s
+    (of the search), residual_rps, slo_ms.
     """
     from analysis import metrics
 
@@ -62,13 +64,13 @@ def per_run(data: Data, factors: Mapping[str, str]) -> Frame:
     rounds = metrics.search_rounds(data.decisions).selectExpr("run_id", "total_round_count as round_count").distinct()
     runs = (
         in_ms(latency, {0.99: "p99_ms"}, "run_id")
-        .join(metrics.brokers_used(data.decisions), "run_id")
+        .join(metrics.brokers_used(data.decisions), "run_id", "right")
         .join(metrics.time_in_violation(data.decisions, data.runs), "run_id")
         .selectExpr("*", f"violation_ns / {SECOND_NS} as violation_s")
         .join(metrics.residual_capacity(data.decisions), "run_id")
         .join(rounds, "run_id", "left")
         .join(data.runs.selectExpr("run_id", f"slo_ns / {MILLISECOND_NS} as slo_ms"), "run_id")
-        .fillna(0, ["round_count"])
+        .fillna({"round_count": 0, "p99_ms": inf})
     )
     runs = runs.drop("violation_ns", "search_ns", "untouched_count")
     return with_envelope(with_point(data, runs, {"envelope": "study.envelope", **factors}))
@@ -104,8 +106,8 @@ def measured(part: Frame, system: str, x: str, value: str = "p99_ms") -> Frame:
 
 
 def slopes(wide: Frame) -> list[float]:
-    """Least-squares slope of each row (a repetition) over its columns' names; none for fewer than two columns."""
-    wide = wide.dropna()
+    """Least-squares slope of each row (a repetition) over its columns' names, if all are finite; of two columns on."""
+    wide = wide[np.isfinite(wide).all(axis=1)]
     if wide.empty or wide.shape[1] < 2:
         return []
     return [float(slope) for slope in np.polyfit(wide.columns.to_numpy(float), wide.to_numpy(float).T, 1)[0]]

@@ -72,7 +72,10 @@ class Judged:
 
 @dataclass(frozen=True)
 class Advice:
-    """The answer: as usual, and what turns it.  ``budgets``: bytes a request, by limit."""
+    """The answer: as usual, and what turns it.
+
+    ``budgets``: bytes a request, by limit; ``unmet``: conditions under which nobody sends and waits as little as asked.
+    """
 
     question: Question
     budgets: Mapping[TriedLimit, float]
@@ -80,6 +83,7 @@ class Advice:
     others: tuple[tuple[Judged, Turn], ...]
     repetitions: int
     seed: int
+    unmet: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -171,7 +175,7 @@ def _judge(
     run_all(specs, request, "judging")
     ids = {key: list(map(id_of, each)) for key, each in points.items()}
     measured = measured_of([run_id for each in ids.values() for run_id in each], request).set_index("run_id")
-    judged = []
+    judged, unmet = [], []
     for number, condition in enumerate(wanted):
         shown = {name: measured.loc[run_ids] for (at, name), run_ids in ids.items() if at == number}
         specs_of = {name: each[0] for (at, name), each in points.items() if at == number}
@@ -179,11 +183,16 @@ def _judge(
             _outcome(tuned[condition.limit][name], specs_of[name], rows, terms) for name, rows in shown.items() if name
         ]
         share = float(shown[""].oracle_rejected_share.mean())
+        if all(each.refused for each in outcomes):
+            if not number:
+                raise SpecError("no limiter sends and waits so little", "allow more: --bytes, --wait")
+            unmet.append(condition)
+            continue
         judged.append(_ranked(condition, share, outcomes, absent[number]))
     base, *rest = judged
     rest = [*_at_once(base), *rest] if len(wanted) > 1 else rest
     turns = [turn(each.condition.factor, each.condition.value, base.ranking, each.ranking) for each in rest]
-    return Advice(question, budgets, base, tuple(zip(rest, turns, strict=True)), count, seed)
+    return Advice(question, budgets, base, tuple(zip(rest, turns, strict=True)), count, seed, tuple(unmet))
 
 
 def _outcome(tuned: _Tuned, spec: RunSpec, rows: "pd.DataFrame", terms: Bounds) -> JudgedLimiter:
@@ -197,8 +206,6 @@ def _outcome(tuned: _Tuned, spec: RunSpec, rows: "pd.DataFrame", terms: Bounds) 
 
 def _ranked(condition: Condition, share: float, outcomes: Sequence[JudgedLimiter], absent: Sequence[str]) -> Judged:
     trials = [each.trial for each in outcomes if not each.refused]
-    if not trials:
-        raise SpecError("no limiter sends and waits so little", "allow more: --bytes, --wait")
     return Judged(condition, share, tuple(outcomes), tuple(absent), rank(trials, MARGIN, share))
 
 

@@ -3,7 +3,7 @@
 The part is the busiest span that a run can carry; its first half tunes the limiters, its second half judges them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -83,8 +83,8 @@ class TriedLimit:
 @dataclass(frozen=True)
 class Question:
     """What is run.  ``limits``: the usual one first; ``typical``: what the user of a typical request asks for in its
-    busiest period; ``notes``: what was done to the log; ``start_ns``, ``half_ns``: of the two halves; ``judging``: the
-    requests of the second, by which is judged.
+    busiest period; ``notes``: what was done to the log; ``columns``: what it was read by; ``start_ns``, ``half_ns``: of
+    the two halves; ``judging``: the requests of the second, by which is judged.
     """
 
     asked: LogAsked
@@ -99,6 +99,7 @@ class Question:
     start_ns: int
     half_ns: int
     notes: tuple[str, ...]
+    columns: Mapping[str, str]  # by role
     thresholds: tuple[str, ...]  # of frequency analysis, a limit each
 
     def load(self, limit: TriedLimit, judges: bool, arrivals: str = "") -> Load:
@@ -140,6 +141,7 @@ def question_of(asked: LogAsked) -> Question:
     return Question(
         asked, nodes, arrivals, tuple(limits), typical, len(part.at_ns), int(np.count_nonzero(part.at_ns >= half_ns)),
         len(part.names), len(whole.log.at_ns), start_ns, half_ns, (*whole.log.notes, *skipped, *_spread(whole)),
+        whole.log.columns,
         tuple(threshold_of(part, limit.count, limit.rate, nodes) for limit in limits),
     )  # fmt: skip
 
@@ -170,18 +172,20 @@ def _part(asked: LogAsked, at_ns: Int64) -> tuple[int, int, int]:
     """Begin and length of the part that is run, and the limit's period, in ns."""
     whole_ns = int(at_ns[-1]) + 1
     start_ns, span_ns = _span("--start", asked.start), _span("--duration", asked.duration)
-    if span_ns == 0:
-        span_ns = whole_ns - start_ns
-        if len(at_ns) > REQUESTS:
-            span_ns = min(span_ns, int((at_ns[REQUESTS:] - at_ns[:-REQUESTS]).min()))
+    left_ns = whole_ns - start_ns
+    if left_ns <= 0:
+        raise SpecError(f"--start {asked.start}: the log has {whole_ns / SECOND_NS:g} s", "give an earlier one")
+    span_ns = min(span_ns or left_ns, left_ns)
+    if not asked.duration and len(at_ns) > REQUESTS:
+        span_ns = min(span_ns, int((at_ns[REQUESTS:] - at_ns[:-REQUESTS]).min()))
     if asked.limit:
         count, rate = per_period(asked.limit)
         period_ns = round(count / rational(rate) * SECOND_NS)
     else:
         fitting = (duration_ns(period) for period in PERIODS if PERIODS_LEAST * duration_ns(period) <= span_ns)
         period_ns = next(fitting, SECOND_NS)
-    if not asked.duration:
-        span_ns = min(span_ns, PERIODS_RUN * period_ns)
+    if not asked.duration:  # of a busy log fewer requests than enough, or more than that for a limit's periods
+        span_ns = max(min(span_ns, PERIODS_RUN * period_ns), min(PERIODS_LEAST * period_ns, left_ns))
     if span_ns < PERIODS_LEAST * period_ns:
         what = f"{asked.path}: {span_ns / SECOND_NS:g} s of it, and limits of {duration_text(period_ns)}"
         raise SpecError(what, f"give a log of at least {PERIODS_LEAST} such periods, or a limit of a shorter one")

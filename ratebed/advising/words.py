@@ -4,6 +4,7 @@ import json
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import astuple
+from math import isfinite
 
 from analysis.advice import Choice, Relation, Turn
 from analysis.verdicts import Interval
@@ -90,8 +91,10 @@ def about(advice: Advice) -> list[str]:
         f"{part} of {asked.log_requests:,} requests of {asked.users:,} users in {2 * asked.half_ns / SECOND_NS:g} s "
         "run: the first half tunes, the second judges",
         f"{asked.nodes} nodes in {', '.join(cities)}; {_COMES[asked.arrivals]}",
+        f"columns: {', '.join(f'{role}={name}' for role, name in asked.columns.items())}",
         *asked.notes,
         _limits(asked),
+        *(f"{each.factor} {each.value}: nobody sends and waits so little there" for each in advice.unmet),
         objective(advice),
         f"intervals: 95 %, {advice.repetitions} seeds: how requests come to nodes and what the network does, not "
         "what other days bring",
@@ -192,8 +195,12 @@ def command(advice: Advice, out: str = "out") -> str:
 
 
 def command_of(spec: RunSpec, repetitions: int, seed: int, out: str) -> str:
-    """``ratebed run`` of one point with its seeds."""
+    """``ratebed run`` of one point with its seeds; axes are said that are not as usual."""
     words = ["ratebed", "run", "--system", spec.system, "--workload", spec.workload, "--topology", spec.topology]
+    usual = RunSpec(system=spec.system, workload=spec.workload)
+    for axis in ("slo", "round"):
+        if getattr(spec, axis) != getattr(usual, axis):
+            words += ["--set", f"{axis}={getattr(spec, axis)}"]
     words += ["--repetitions", str(repetitions), "--seed", str(seed)]
     words += ["--out", shlex.quote(out)] if out != "out" else []
     for axis in ("system", "workload", "topology", "study"):
@@ -240,6 +247,7 @@ def document(advice: Advice, out: str) -> Json:
             "users": asked.users,
             "start_ns": asked.start_ns,
             "half_ns": asked.half_ns,
+            "columns": dict(asked.columns),
             "notes": list(asked.notes),
             "arrivals": asked.arrivals,
             "nodes": asked.nodes,
@@ -256,6 +264,7 @@ def document(advice: Advice, out: str) -> Json:
         "seed": advice.seed,
         "usual": _judged(advice.base),
         "others": [_judged(judged) | _turn(its) for judged, its in advice.others],
+        "unmet": [{"factor": each.factor, "value": each.value} for each in advice.unmet],
         "turns": turned(advice),
         "command": command(advice, out),
     }  # fmt: skip
@@ -295,16 +304,16 @@ def _judged(judged: Judged) -> Json:
 
 
 def interval_json(interval: Interval) -> Json:
-    """Mean, ends and count; a single value has no ends."""
-    mean, low, high, count = astuple(interval)
-    known = count > 1
-    return {"mean": mean, "low": low if known else None, "high": high if known else None, "count": count}
+    """Mean, ends and count; null: the ends of a single value, and what is infinite."""
+    *ends, count = astuple(interval)
+    mean, low, high = (end if isfinite(end) else None for end in ends)
+    return {"mean": mean, "low": low, "high": high, "count": count}
 
 
 def spread(interval: Interval, factor: float = 1.0) -> str:
     """``1.2 ± 0.1``."""
     half = factor * (interval.high - interval.mean)
-    around = f" ± {_number(half)}" if interval.count > 1 else ""
+    around = f" ± {_number(half)}" if isfinite(half) else ""
     return f"{_number(factor * interval.mean)}{around}"
 
 

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from math import inf
 from pathlib import Path
@@ -20,13 +21,14 @@ if TYPE_CHECKING:
 
 DONE, UNDECIDED = 0, 3
 SEEDS = 5
+SLO, UNIT = "1ms", "s"  # of traces
 
 Log = Annotated[str, typer.Option("--log", metavar="FILE", help="a request log, in whatever format")]
 Trace = Annotated[str, typer.Option("--trace", metavar="FILE", help="a trace of messages: which distributor?")]
-Slo = Annotated[str, typer.Option("--slo", help="with --trace: the 99th percentile that is to be met")]
+Slo = Annotated[str, typer.Option("--slo", help="with --trace: the 99th percentile to be met; empty = 1ms")]
 Speed = Annotated[float, typer.Option("--speed", help="with --trace: time compression; 0 = 1, of ULB's sensors 600")]
 Replicas = Annotated[int, typer.Option("--replicas", help="with --trace: copies of it; 0 = 1, of ULB's sensors 53")]
-InstantUnit = Annotated[str, typer.Option("--instant-unit", help="with --trace: s, ms, us, ns or iso")]
+InstantUnit = Annotated[str, typer.Option("--instant-unit", help="with --trace: s, ms, us, ns or iso; empty = s")]
 LimitText = Annotated[
     str, typer.Option("--limit", metavar="N/PERIOD", help="of each user, as in 100/minute; empty = several are tried")
 ]
@@ -57,10 +59,10 @@ Repetitions = Annotated[int, typer.Option("--repetitions", help="seeds that judg
 def advise(
     log: Log = "",
     trace: Trace = "",
-    slo: Slo = "1ms",
+    slo: Slo = "",
     speed: Speed = 0.0,
     replicas: Replicas = 0,
-    instant_unit: InstantUnit = "s",
+    instant_unit: InstantUnit = "",
     limit: LimitText = "",
     columns: Columns = "",
     pattern: o.UserPattern = "",
@@ -91,6 +93,13 @@ def advise(
     """
     if bool(log) == bool(trace):
         raise SpecError("advise about what?", "give --log FILE, or --trace FILE")
+    of_trace = {"--slo": slo, "--speed": speed, "--replicas": replicas, "--instant-unit": instant_unit}
+    of_log = {
+        "--limit": limit, "--pattern": pattern, "--skip-bad": skip_bad, "--start": start, "--duration": duration,
+        "--nodes": nodes, "--cities": cities, "--latency-table": latency_table, "--arrivals": arrivals,
+        "--bytes": bytes_most, "--wait": wait, "--brief": brief,
+    }  # fmt: skip
+    _check_unused(of_trace if log else of_log, "--trace" if log else "--log")
     if repetitions < 2:
         raise SpecError(f"--repetitions {repetitions}", "give at least 2: one has no interval")
     request = o.make_request(
@@ -102,7 +111,7 @@ def advise(
         if trace:
             from ratebed.advising.traces import TraceAsked, advise_trace
 
-            asked_trace = TraceAsked(trace, slo, columns, instant_unit, speed, replicas)
+            asked_trace = TraceAsked(trace, slo or SLO, columns, instant_unit or UNIT, speed, replicas)
             said, document, is_decided = advise_trace(asked_trace, request)
         else:
             from ratebed.advising.question import LogAsked
@@ -113,6 +122,12 @@ def advise(
             said, document, is_decided = _about_log(asked, request, _terms(bytes_most, wait), not brief)
     print(json.dumps(document, indent=2) if as_json else "\n".join(said))
     return DONE if is_decided else UNDECIDED
+
+
+def _check_unused(options: Mapping[str, object], belong_to: str) -> None:
+    for name, value in options.items():
+        if value:
+            raise SpecError(f"{name} belongs to {belong_to}", "leave it out")
 
 
 def _terms(bytes_most: float, wait: str) -> "Bounds":

@@ -37,7 +37,7 @@ def compare(
         )
     comparison: Json = {"pairs": [_pair(pair) for pair in pairs], "left_out": [_pair(pair) for pair in left_out]}
     comparison["invalid_count"] = len(left_out)
-    comparison |= compared(out, pairs, on) if pairs else {"latencies": [], "decisions": []}
+    comparison |= compared(out, pairs, on) if pairs else {"latencies": [], "decisions": [], "one_sided": []}
     comparison["claims"] = flipped_claims(results_by_setting(out))
     print(json.dumps(comparison, indent=2) if as_json else "\n".join(_lines(comparison)))
     return told(standings_of([*pairs, *left_out]))
@@ -59,6 +59,9 @@ def _lines(comparison: Json) -> list[str]:
         lines += [f"{_point(row)}  {row['metric']}  ({_pairs(row)})", *_latency_lines(row)]
     for row in comparison["decisions"]:
         lines += [f"{_point(row)}  decisions  ({_pairs(row)})", _decision_line(row)]
+    for row in comparison["one_sided"]:
+        pairs = f"{row['pair_count']} pair{'s' * (row['pair_count'] > 1)}"
+        lines.append(f"{row['metric']}: the {row['only']} run alone has any in {pairs}, so nothing is compared there")
     for row in comparison["claims"]:
         doubt = "" if row["validity"] in (None, "valid") else f" (its runs are {row['validity']})"
         verdicts = f"{row['virtual_verdict']} in virtual time, {row['live_verdict']} on {row['testbed']}"

@@ -117,7 +117,7 @@ def points_of(
         given += ["--system"] * bool(request.extra_system) + ["--set"] * bool(settings)
         if given:
             raise SpecError(f"{given[0]} belongs to ad-hoc points", f"write it into {matrix}")
-        return read_matrix(Path(matrix), request.seed)
+        return read_matrix(Path(matrix), request.seed, request.repetitions)
     if request.extra_system and workload and not request.keys:
         places = [f"testbed={request.testbed}"] if request.testbed else []  # the point is checked where it runs
         places += [f"testbed.{name}={json.dumps(value)}" for name, value in request.testbed_options.items()]

@@ -58,8 +58,10 @@ def threshold(
     schedule = workload.make(workload.configure(options), seed)
     at_ns, user, cost, names = schedule.columns()
     if capacity == "auto":
+        if rate:
+            raise SpecError(f"--rate {rate} with --capacity auto", "leave one of them out: auto finds both")
         limit = auto_limit(at_ns, user, cost)
-        tokens, rate = limit.capacity, rate or limit.rate
+        tokens, rate = limit.capacity, limit.rate
     elif capacity.isascii() and capacity.isdigit() and int(capacity):
         tokens, rate = int(capacity), rate or rate_text(int(capacity))
     else:

@@ -5,8 +5,9 @@ A *transfer* (``unload?destinationBroker``): REST is asked, the owner **fences**
 That is another order than ePulsar's (release, close, own).  A *plain unload* fences and closes at once; somebody is
 found to own the topic while clients wait.
 
-A step takes round trips to the store, one after the other, and then work of a processor.  All brokers of a machine
-share its cores, first come, first served; so sixteen moves at a time each take longer.  Clients come back at once,
+A step takes round trips to the store, one after the other, and then time at a broker, of which a part is work of a
+processor.  All brokers of a machine share its cores, first come, first served; so sixteen moves at a time each take
+longer.  Clients come back at once,
 with what they have not had acknowledged: messages are late by what a topic was fenced.
 """
 
@@ -32,7 +33,7 @@ from systems.placement.monitoring import OWNERS, Rates
 
 
 class MoveStep(NamedTuple):
-    """Part of a move: round trips to the store, then milliseconds of one core."""
+    """Part of a move: round trips to the store, then milliseconds at a broker, of which a share keeps a core busy."""
 
     trips: float
     work_ms: float
@@ -49,6 +50,7 @@ class PulsarCosts:
     find: MoveStep  # ... until a broker owns it, which clients have found
     open: MoveStep  # clients are there: until they are let in
     flow: MoveStep  # ... until the first delivery
+    busy_share: float  # of the milliseconds at a broker; the rest waits, for a disk or another thread
     cores: int = 2
 
 
@@ -222,8 +224,10 @@ class ModelledPulsar:
 
     def _after(self, broker: str, step: MoveStep, then: Callable[..., None], *arguments: object) -> None:
         """Call ``then`` when the step is done."""
-        at_ns = self._now_ns + round(step.trips * self._trip_ns[broker])
-        self._there.call_at(at_ns, self._work, round(step.work_ms * MILLISECOND_NS), partial(then, *arguments))
+        work_ns = round(step.work_ms * MILLISECOND_NS)
+        busy_ns = round(self.costs.busy_share * work_ns)
+        at_ns = self._now_ns + round(step.trips * self._trip_ns[broker]) + work_ns - busy_ns
+        self._there.call_at(at_ns, self._work, busy_ns, partial(then, *arguments))
 
     def _work(self, work_ns: int, then: Callable[[], None]) -> None:
         if work_ns:
@@ -260,11 +264,12 @@ def _served(topic: _Topic, rate_rps: float) -> ServedTopic:
 
 # Of Pulsar 4.0.8, two brokers, ZooKeeper and a bookie on the two cores of one machine: see docs/pulsar.md.
 FITTED = PulsarCosts(
-    ask=MoveStep(0.3, 10.9),
-    hand=MoveStep(4.7, 34.9),
-    answer=MoveStep(1.2, 1.8),
-    free=MoveStep(5.7, 98.2),
-    find=MoveStep(7.4, 271.4),
-    open=MoveStep(9.7, 69.0),
-    flow=MoveStep(0.5, 35.7),
+    ask=MoveStep(0.4, 15.3),
+    hand=MoveStep(5.4, 20.0),
+    answer=MoveStep(2.3, 4.9),
+    free=MoveStep(5.5, 23.9),
+    find=MoveStep(8.0, 124.6),
+    open=MoveStep(7.05, 35.7),
+    flow=MoveStep(0.62, 14.0),
+    busy_share=0.23,
 )

@@ -71,7 +71,7 @@ def frequency_threshold(
         fix = "give a longer log, a shorter window, or a higher limit"
         raise SpecError(f"no user that was not limited has {window} requests at most 5 s apart", fix)
     mean_ns = float(np.mean(means))
-    rounded_ns = int(mean_ns / ROUNDED_TO_NS + 0.5) * ROUNDED_TO_NS
+    rounded_ns = max(int(mean_ns / ROUNDED_TO_NS + 0.5), 1) * ROUNDED_TO_NS  # of 0 nobody would be urgent
     return FrequencyThreshold(rounded_ns, mean_ns, len(means), windows, int(limited.sum()))
 
 

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from secrets import token_hex
@@ -206,13 +206,14 @@ class NodeFleet:
         return states
 
     def records(self, name: str) -> NodeRecords:
-        """The rows of all the node's processes."""
-        paths = self._places[name].records
-        for path in paths:
+        """The rows of all the node's processes; MachineError where those of one that runs cannot be brought home."""
+        place = self._places[name]
+        runs = place.agent is not None and place.agent.alive  # else its host may be lost, which is told elsewhere
+        for path in place.records:
             if not path.exists():
-                with suppress(MachineError):  # it has none, or its host is lost
+                with nullcontext() if runs else suppress(MachineError):
                     self._site.fetch(name, path)
-        return read_records(paths)
+        return read_records(place.records)
 
     def lives_count(self, name: str) -> int:
         """How many processes the node has had."""

@@ -32,9 +32,10 @@ class Recorder:
             self._loop.call_at(time.monotonic_ns() + _FLUSH_NS, self.flush)
 
     def flush(self) -> None:
-        """Write all there is, in one piece."""
+        """Write all there is, in one piece if the disk takes it so."""
         data, self._lines, self._planned = "\n".join(self._lines).encode(), [""], False
-        os.write(self._descriptor, data)
+        while data:
+            data = data[os.write(self._descriptor, data) :]
 
 
 @dataclass

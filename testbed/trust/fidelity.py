@@ -74,6 +74,7 @@ class Observation:
     clock_doubt_ns: int | None = None  # how far latencies between two hosts may be off, for their clocks differ
     merged_read_share: float | None = None  # broker: reads that brought more than one command
     refused_message_count: int | None = None  # by brokers, for want of room: unacknowledged, and not delivered
+    dropped_rows_count: int | None = None  # by hosts and brokers, for want of room: what they tell is gone
     lost_agents: tuple[str, ...] = ()  # that ended and should not have
     killed_hosts: tuple[str, ...] = ()  # that were over their memory limit, with it
     standstills: tuple[Standstill, ...] | None = None  # of the run's processes, those of others that it uses too
@@ -157,6 +158,8 @@ def _rules_of_machine(seen: Observation) -> Sequence[_Rule]:
         _Rule("merged_read_share", seen.merged_read_share, 0.05, inf, "{value} of the reads brought several commands"),
         _Rule("refused_message_count", seen.refused_message_count, 0, inf,
               "brokers refused {value} messages for want of room"),
+        # A delivery without its record looks like a lost message, and one in a broker has no time there.
+        _Rule("dropped_rows_count", seen.dropped_rows_count, 0, inf, "there was no room for {value} records"),
         # A limiter whose server is not there; what nodes decide alone in a fault, and for one time-out after, is its.
         _Rule("unanswered_share", unanswered, 0.01, 0.05,
               "{value} of the decisions outside of faults were taken without the answer that was asked for"),

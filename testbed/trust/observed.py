@@ -104,6 +104,7 @@ class Findings:
             clock_doubt_ns=int(sum(doubts_ns[-2:])) if doubts_ns else None,  # of two hosts, at worst
             merged_read_share=merged / reads if reads else None,
             refused_message_count=sum(stats.get("refused_message_count", 0) for stats in self.broker_stats.values()),
+            dropped_rows_count=int(sum(value for _, _, metric, value in self.rows if metric == "dropped_rows_count")),
             lost_agents=(*self.lost_agents, *dead_helpers),
             killed_hosts=tuple(self._killed_hosts()),
             standstills=tuple(self._standstills(probes)),

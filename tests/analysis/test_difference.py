@@ -18,7 +18,7 @@ def _family_differs(rng: np.random.Generator, pairs: int, shift: float, families
     return min(holm([each.p for each in comparisons])) <= ERROR
 
 
-@pytest.mark.parametrize("pairs", [3, 12, 60])
+@pytest.mark.parametrize("pairs", [3, 6, 8, 12, 60])
 def test_where_nothing_differs_at_most_five_percent_of_families_say_so(pairs):
     rng = np.random.default_rng(7)
     wrong = sum(_family_differs(rng, pairs, 0.0) for _ in range(300))
@@ -28,6 +28,14 @@ def test_where_nothing_differs_at_most_five_percent_of_families_say_so(pairs):
 def test_what_differs_much_is_found():
     rng = np.random.default_rng(7)
     assert sum(_family_differs(rng, 40, 1.0) for _ in range(50)) == 50
+
+
+@pytest.mark.parametrize("pairs", [4, 6, 9, 11, 12, 20])
+def test_more_pairs_do_not_make_a_clear_difference_unclear_among_many_comparisons(pairs):
+    rng = np.random.default_rng(7)
+    one = rng.uniform(90.0, 110.0, pairs)
+    clear = Comparison(tuple(one), tuple(one * rng.uniform(1.9, 2.1, pairs)))
+    assert holm([clear.p, *[1.0] * 90])[0] <= ERROR
 
 
 def test_the_same_values_are_never_different_and_one_pair_decides_nothing():

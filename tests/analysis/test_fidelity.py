@@ -73,6 +73,21 @@ def test_search_rounds_and_metrics_of_one_run_alone_are_no_part_of_it(found):
 
 
 @pytest.mark.slow
+def test_what_one_run_of_a_pair_has_alone_is_named(frame_of):
+    parts = [
+        twins.histogram_columns(np.arange(9), run_id=run, round=number, broker=0, metric=metric)
+        for run, number, metric in (
+            ("v", 0, "access_delay"), ("l", 0, "access_delay"), ("l", 0, "end_to_end_latency"), ("v", 2, "trial"),
+        )
+    ]  # fmt: skip
+    histogram = frame_of("latency_histogram", pd.concat(parts).to_dict("list"))
+    requests = frame_of("requests", {"run_id": ["v"], "request_id": [1], "decision": ["admit"]})
+    alone = fidelity.one_sided(histogram, requests, PAIRS)
+    wanted = {("access_delay", "virtual"): 1, ("decisions", "virtual"): 2, ("end_to_end_latency", "live"): 1}
+    assert alone == wanted  # PAIRS' other live run has nothing at all
+
+
+@pytest.mark.slow
 def test_flips_are_counted_request_by_request(frame_of, spark):
     rng = np.random.default_rng(5)
     verdicts = {run: rng.choice(["admit", "reject", "lost"], 400, p=[0.7, 0.2, 0.1]) for run in ("v", "l")}
@@ -108,8 +123,11 @@ def test_pairs_differ_in_the_testbed_alone(tmp_path):
         folder(tmp_path, "m2", testbed="mininet", seed=2),
         folder(tmp_path, "m3", testbed="mininet", system="srtm"),
     ]
+    there = {"testbed_options": {"inventory": "others.toml"}, "inputs": ["others.toml"]}
+    folders.append(folder(tmp_path, "s2", "2001-01-02", testbed="ssh", **there))  # later, and at another place
     found = fidelity.pairs_of(folders)
-    live = [("v1", "l1", "local", "valid"), ("v1", "m1", "mininet", "degraded"), ("v1", "s1", "ssh", "valid")]
+    live = [("v1", "l1", "local", "valid"), ("v1", "m1", "mininet", "degraded")]
+    live += [("v1", name, "ssh", "valid") for name in ("s1", "s2")]
     assert [tuple(pair)[:4] for pair in found] == live
 
 

@@ -93,6 +93,7 @@ def test_a_matrix_file_multiplies_its_lists(tmp_path):
     specs = read_matrix(path, seed=3)
     assert len(specs) == 12 and len({spec.run_id("") for spec in specs}) == 12
     assert specs[0].study_options["initial_loads_rps"] == [1e3, 0, 0, 0, 0, 0]
+    assert len(read_matrix(path, seed=3, repetitions=5)) == 30
 
 
 @pytest.mark.parametrize(

@@ -108,8 +108,56 @@ def test_files_are_nodes_or_parts_of_one(tmp_path):
     both = read_service_log([log("n1.csv", (1, 5, 9)), log("n2.csv", (3, 12))], LogQuery({}))
     assert both.nodes == ("n1.csv", "n2.csv") and both.node.tolist() == [0, 1, 0, 0, 1]
     assert (both.from_ns, both.until_ns) == (3 * SECOND_NS, 9 * SECOND_NS)
+    assert not both.notes  # each is in order
     rotated = read_service_log([log("l", (5, 9)), log("l.1", (1, 5))], LogQuery({}))
     assert (rotated.from_ns, rotated.until_ns) == (1 * SECOND_NS, 9 * SECOND_NS)
+    assert rotated.nodes == ("l",) and rotated.node.tolist() == [0] * 4 and not rotated.notes
+    folders = [tmp_path / name for name in "ab"]
+    for folder, at in zip(folders, ((1, 5), (3, 12)), strict=True):
+        folder.mkdir()
+        log(f"{folder.name}/l", at)
+    alike = read_service_log([str(folder / "l") for folder in folders], LogQuery({}))
+    assert alike.nodes == tuple(str(folder / "l") for folder in folders)
+
+
+def test_the_coarsest_stamps_say_how_exact_a_log_is(tmp_path):
+    seconds = file(tmp_path, "n1.csv", "ts,user,status\n1,a,200\n2,a,200\n")
+    finer = file(tmp_path, "n2.csv", "ts,user,status\n1.250,a,200\n1.5,a,200\n")
+    log = read_service_log([seconds, finer], LogQuery({}))
+    assert log.units_ns == (SECOND_NS, SECOND_NS // 100) and log.unit_ns == SECOND_NS
+
+
+def test_objects_are_no_users_and_columns_that_were_found_are_named(tmp_path):
+    row = {"ts": 1, "client": {"ip": "1.2.3.4", "port": 5}, "remote_addr": "1.2.3.4", "response": {"status": 429}}
+    text = json.dumps({**row, "status": 429})
+    log = read(tmp_path, text)
+    assert log.columns == {"time": "ts", "user": "remote_addr", "verdict": "status"} and not log.admitted.any()
+    with pytest.raises(SpecError, match="no column for the verdict"):
+        read(tmp_path, json.dumps(row))
+    with pytest.raises(SpecError, match=r"an object in the place of a text: .* user=client\.ip"):
+        read(tmp_path, text, columns={"user": "client"})
+    assert read(tmp_path, text, columns={"user": "client.ip"}).users == ("1.2.3.4",)
+
+
+def test_stamps_of_parquet_have_a_unit_whenever_they_are(tmp_path):
+    hour_ns = 3600 * SECOND_NS
+    columns = {"ts": pa.array([50 * hour_ns, 51 * hour_ns], pa.timestamp("ns")), "user": ["a", "a"]}
+    pq.write_table(pa.table(columns), tmp_path / "t.parquet")
+    log = read_service_log([str(tmp_path / "t.parquet")], LogQuery({}, verdicts=False))
+    assert log.at_ns.tolist() == [50 * hour_ns, 51 * hour_ns]
+
+
+@pytest.mark.parametrize(
+    "first", ['{"ts": 1, "msg": "started"}', '0.0.1 - - [29/Feb/2024:12:00:00 +0000] "GET /a,b;c HTTP/1.1" 20', "{"]
+)
+def test_a_torn_first_line_can_be_passed_over(first, tmp_path):
+    later = access(*ROWS[1]) if first.startswith("0") else json.dumps({"ts": 2, "user": "a", "status": 200})
+    log = read(tmp_path, f"{first}\n{later}\n", skip_bad=True)
+    assert len(log.at_ns) == 1 and log.skipped == {"before the first request": 1}
+    with pytest.raises(SpecError):
+        read(tmp_path, f"{first}\n{later}\n")
+    with pytest.raises(SpecError, match="no column"):
+        read(tmp_path, f"{first}\n" if first.startswith("{") else '{"msg": "x"}\n', skip_bad=True)
 
 
 def test_verdicts_of_ones_own_and_none(tmp_path):
@@ -118,7 +166,11 @@ def test_verdicts_of_ones_own_and_none(tmp_path):
     assert read(tmp_path, "ts,user\n1,a\n", verdicts=False).admitted is None
     floats = '{"ts": 1, "user": "a", "status": 429.0}\n{"ts": 2, "user": 7.0, "status": 200.0}\n'
     assert read(tmp_path, floats, "a.jsonl").admitted.tolist() == [False, True]
-    assert read(tmp_path, "ts,user,status\n1,a,429.0\n2,b,0.0\n3,c,200.00\n").admitted.tolist() == [False, False, True]
+    assert read(tmp_path, "ts,user,status\n1,a,429.0\n3,c,200.00\n").admitted.tolist() == [False, True]
+    yes = "ts,user,{}\n1,a,0\n2,b,1\n"
+    assert read(tmp_path, yes.format("allowed")).admitted.tolist() == [False, True]
+    assert read(tmp_path, yes.format("response_code")).admitted.tolist() == [True, True]  # the client has gone
+    assert read(tmp_path, yes.format("code"), rejected=("0",)).admitted.tolist() == [False, True]
 
 
 WRONG = {

@@ -58,6 +58,13 @@ def test_headerless_white_space_and_decimal_commas(tmp_path):
     assert [rows.names[i] for i in rows.publisher] == ["b", "a"]
 
 
+@pytest.mark.parametrize("head", ["", "who,when\n", "1,0\n"])
+def test_columns_by_number_are_positions_whether_there_is_a_header_or_not(tmp_path, head):
+    rows = read_text(tmp_path, f"{head}7,0.5\n8,0.75\n", columns={"publisher": "0", "instant": 1})
+    messages = ["1", "7", "8"] if head.startswith("1") else ["7", "8"]
+    assert [rows.names[i] for i in rows.publisher] == messages
+
+
 def test_byte_order_mark_quotes_and_odd_bytes(tmp_path):
     text = b'\xef\xbb\xbf"publisher";"instant";note\r\n"a;b";1;"two\nlines"\r\n\xff;2;\r\n'
     rows = read_text(tmp_path, text, separator=";")

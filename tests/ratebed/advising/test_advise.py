@@ -87,6 +87,8 @@ def test_a_trace_that_one_broker_carries_cannot_decide_between_those_that_fill_b
     assert done.returncode == 3, done.stderr
     found = json.loads(done.stdout)
     assert not found["decided"] and "conc, max-min and srtm put all of it on one broker" in found["answer"]
+    plan = ratebed("plan", *shlex.split(found["command"])[2:])
+    assert plan.returncode == 0 and "0 of" in plan.stdout, plan.stdout + plan.stderr
     assert [path.name for path in (out / "report").glob("advise*.html")] == ["advise-trace.html"]
 
 
@@ -99,6 +101,8 @@ def test_bad_input_is_one_line(tmp_path):
         (("--log", log, "--limit", "30/1h"), "limits of 1h"),
         (("--log", log, "--wait", "soon"), "--wait 'soon'"),
         (("--trace", log, "--slo", "soon"), "--slo 'soon'"),
+        (("--trace", log, "--start", "1h", "--skip-bad"), "--skip-bad belongs to --log"),
+        (("--log", log, "--speed", "2"), "--speed belongs to --trace"),
     ):
         done = ratebed("advise", "--out", str(tmp_path / "out"), *words)
         assert done.returncode == 2 and text in done.stderr, (words, done.stderr)

@@ -57,6 +57,14 @@ def test_the_halves_are_of_the_busiest_part(tmp_path):
     assert busiest(np.array([0, 5, 6, 7, 20]) * SECOND_NS, 3 * SECOND_NS) == 5 * SECOND_NS
 
 
+def test_of_a_busy_log_as_much_is_run_as_its_limit_needs(tmp_path):
+    path = csv(tmp_path, steady(60_000, 50))  # twenty minutes; 20,000 requests are less than seven of them
+    assert 2 * question_of(LogAsked(path, limit="100/minute")).half_ns == 480 * SECOND_NS
+    assert 2 * question_of(LogAsked(path, limit="100/10s")).half_ns == 400 * SECOND_NS
+    whole = question_of(LogAsked(path, limit="100/minute", duration="1h"))
+    assert 2 * whole.half_ns == pytest.approx(1200 * SECOND_NS, abs=SECOND_NS) and whole.judging > 29_000
+
+
 def test_nodes_as_the_log_names_them(tmp_path):
     rows = [(*row, f"edge{number % 3}") for number, row in enumerate(steady(400, 4))]
     found = question_of(LogAsked(csv(tmp_path, rows, node=True)))
@@ -85,6 +93,7 @@ def test_what_cannot_be_asked(tmp_path):
         ({"limit": "5/1h"}, "limits of 1h"),
         ({"limit": "lots"}, "lots"),
         ({"duration": "soon"}, "--duration"),
+        ({"start": "1h"}, "--start 1h: the log has"),
         ({"arrivals": "node"}, "one node"),
         ({"arrivals": "nowhere"}, "--arrivals"),
         ({"nodes": 1}, "--nodes"),

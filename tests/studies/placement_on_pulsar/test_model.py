@@ -31,6 +31,7 @@ WORKLESS = PulsarCosts(
     find=MoveStep(5, 0),
     open=MoveStep(6, 0),
     flow=MoveStep(2, 0),
+    busy_share=1.0,
 )
 
 

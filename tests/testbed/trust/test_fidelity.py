@@ -53,6 +53,7 @@ def test_a_run_without_a_blemish_is_valid_and_keeps_its_numbers():
         ({"clock_step_ns": 5 * MS}, "invalid", "the clock"),
         ({"merged_read_share": 0.9}, "degraded", "several commands"),
         ({"refused_message_count": 3}, "degraded", "refused 3 messages for want of room"),
+        ({"dropped_rows_count": 2}, "degraded", "no room for 2 records"),
         ({"lost_agents": ("publisher3",)}, "invalid", "publisher3 was lost"),
         ({"standstills": (Standstill("broker-b1", 3_040 * MS, False),)}, "invalid", "broker-b1 stood still for 3.0 s"),
         ({"standstills": (Standstill("redis-n1", 100 * MS, False),)}, "invalid", "redis-n1 stood still for 100 ms"),

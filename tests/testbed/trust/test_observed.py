@@ -8,6 +8,7 @@ from collectors.probes import STOPPED, Probes
 from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.faults import Crash, Heal, Partition, Restart
+from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.fidelity import Standstill, judge
 from testbed.trust.observed import Findings
 from tests.live import needs
@@ -85,3 +86,17 @@ def test_all_stops_of_a_process_add_up() -> None:
     told = Told([(n * SECOND_NS, name, STOPPED, 1.5e9) for n, name in enumerate(("a", "b", "a"))])
     found = Findings(MILLISECOND_NS, ()).observation(told).standstills
     assert found == (Standstill("a", 3 * SECOND_NS, False), Standstill("b", 1_500_000_000, False))
+
+
+@needs("linux")
+def test_records_for_which_there_was_no_room_make_a_run_degraded() -> None:
+    findings = Findings(MILLISECOND_NS, ())
+    findings.late([1_000] * 100)
+    with Probes() as probes:
+        pass
+    account = DeliveryAccount(0, 0, 0, 9, 0, 9, 0, 0, 0, 0, 0)
+    findings.accounted(0, account, {"dropped_rows": 0})
+    assert judge(findings.observation(probes)).numbers["dropped_rows_count"] == 0
+    for round_number in (1, 2):
+        findings.accounted(round_number * SECOND_NS, account, {"dropped_rows": 2})
+    assert "there was no room for 4 records" in judge(findings.observation(probes)).reasons
