@@ -209,6 +209,37 @@ def test_a_pack_that_is_gone_or_cut_off_is_made_anew_by_who_has_its_runs(folders
     assert all(content(folder) == content(tmp_path / "runs" / folder.name) for folder in folders)
 
 
+def test_packs_of_other_tables_stay_where_they_are(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, told = tmp_path / "there", list[str]()
+    RunPacks(root).bring(folders)
+    with monkeypatch.context() as patch:
+        patch.setattr(packs, "SCHEMA_VERSION", packs.SCHEMA_VERSION + 1)
+        RunPacks(root, told.append).fetch(ids(folders), tmp_path / "runs")
+    assert "left there" in told[0] and len(told) == 1 and not (tmp_path / "runs").exists()
+    RunPacks(root).fetch(ids(folders), tmp_path / "runs")
+    assert all(is_whole(tmp_path / "runs" / folder.name) for folder in folders)
+
+
+def test_while_some_of_the_log_cannot_be_understood_no_pack_goes(folders: list[Path], tmp_path: Path) -> None:
+    told = list[str]()
+    RunPacks(tmp_path).bring(folders[:2])
+    RunPacks(tmp_path).bring(folders[2:])
+    (commit,) = tmp_path.glob("log/00000001.json")
+    content, there = commit.read_bytes(), sorted(tmp_path.glob("packs/*.zip"))
+    commit.write_bytes(content[:-20])
+    for path in (commit, *there):
+        os.utime(path, (time.time() - 2 * packs.UNNAMED_S,) * 2)
+    RunPacks(tmp_path, told.append).tidy()
+    assert sorted(tmp_path.glob("packs/*.zip")) == there and "no pack is removed" in told[0]
+    commit.write_bytes(content)
+    (tmp_path / "packs" / "nobody.zip").write_bytes(b"")
+    os.utime(tmp_path / "packs" / "nobody.zip", (0, 0))
+    RunPacks(tmp_path, told.append).tidy()
+    assert sorted(tmp_path.glob("packs/*.zip")) == there and len(told) == 1
+
+
 def test_a_damaged_folder_here_is_fetched_again(folders: list[Path], tmp_path: Path) -> None:
     told: list[str] = []
     RunPacks(tmp_path / "there").bring(folders)

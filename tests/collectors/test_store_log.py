@@ -112,6 +112,14 @@ def test_a_checkpoint_says_it_all_and_old_commits_go(tmp_path: Path, monkeypatch
     state, done = append(tmp_path, state, (), [part("p5", "f")])
     assert done and log.all_names(tmp_path) == [f"{5:08}.checkpoint.json", f"{5:08}.json"]
     assert held(read_log(tmp_path)) == list("abcdef")
+    # Of a checkpoint that is damaged, and whose commits have gone, nobody knows what it named: no other is made.
+    (tmp_path / log.LOG / f"{5:08}.checkpoint.json").write_text("{")
+    state = read_log(tmp_path)
+    assert state.lost == (5,) and held(state) == ["f"]
+    for number, run_id in enumerate("uvwxyz", 6):
+        state, done = append(tmp_path, state, (), [part(f"p{number}", run_id)])
+        assert done and state.lost == (5,)
+    assert [name for name in log.all_names(tmp_path) if "checkpoint" in name] == [f"{5:08}.checkpoint.json"]
 
 
 def test_a_writer_that_was_overtaken_by_a_checkpoint_is_not_believed(
@@ -141,6 +149,15 @@ def test_a_commit_that_is_damaged_is_void_and_a_damaged_checkpoint_is_passed_ove
     content = json.loads(commit.read_text())
     commit.write_text(json.dumps({**content, "dropped": ["p0"]}))
     assert held(read_log(tmp_path)) == ["a", "b"]
+
+
+def test_a_commit_that_cannot_be_read_is_not_void(tmp_path: Path) -> None:
+    append(tmp_path, EMPTY, (), [part("one", "ab")])
+    commit = tmp_path / log.LOG / f"{0:08}.json"
+    commit.rename(tmp_path / "aside")
+    commit.mkdir()
+    with pytest.raises(OSError, match="directory"):
+        read_log(tmp_path)
 
 
 def test_nothing_is_held_where_there_is_no_store(tmp_path: Path) -> None:

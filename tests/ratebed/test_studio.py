@@ -109,9 +109,12 @@ def test_a_figure_that_cannot_be_drawn_says_why_and_the_others_go_on(
         raise ValueError("no such table")
 
     monkeypatch.setattr(studio.Studio, "_compute", compute)
+    (folder := tmp_path / "tables" / "dst-table2").mkdir(parents=True)
+    (folder / "rows.parquet").write_bytes(b"of its last success")
     with studio.Studio(plan, request) as atelier:
         assert atelier.finish() == dict.fromkeys(("dst-table2", "dst-fig1-4"), "no such table")
     assert sections(tmp_path)["dst-table2"]["skipped"] == "no such table"
+    assert not list(folder.glob("*.parquet")) and sections(tmp_path)["dst-table2"]["tables"] == {}
 
 
 def test_what_this_machine_lacks_is_left_out_by_name(

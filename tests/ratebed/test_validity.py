@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from analysis.verdicts import Claim, Evidence, Judgement, Result
 from harness import run as harness_run
 from harness.campaign import Campaign
 from harness.experiment import RunSpec
 from harness.matrix import ad_hoc
+from ratebed import judging
 from ratebed.app import app
 from ratebed.options import SEED, make_request
 from ratebed.pipeline import make_plan
@@ -34,6 +36,18 @@ def test_of_several_the_least_valid_counts() -> None:
     assert worst([VALID, degraded, INVALID, degraded]) == INVALID and worst([VALID, degraded]) == degraded
     assert worst([]) is None
     assert [are_invalid(each) for each in ([], [INVALID], [INVALID, degraded])] == [False, True, False]
+
+
+def test_a_claim_says_what_it_is_judged_without() -> None:
+    section = {"name": "fig", "run_ids": ["a", "b"], "failed": {}, "doubtful": {}, "skipped": ""}
+    claim = Claim("X1", "ours", "It holds.", ("fig",), lambda tables: Evidence(()))
+    result = Result(claim, Judgement.REPRODUCED, Evidence(()))
+    whole = judging._trusted(result, [section])
+    assert (whole.validity, whole.validity_reasons) == ("valid", ())
+    lacking = {**section, "failed": {"c": "it broke"}, "doubtful": {"d": ["invalid", WHY]}}
+    found = judging._trusted(result, [lacking])
+    said = ("1 of 4 runs of fig failed", "1 of 4 runs of fig invalid and left out")
+    assert (found.validity, found.validity_reasons) == ("degraded", said)
 
 
 def test_what_is_not_valid_is_said_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:

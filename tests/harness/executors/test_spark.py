@@ -8,7 +8,9 @@ import pytest
 
 from core.errors import MachineError
 from harness.campaign import Campaign
+from harness.code_version import id_of
 from harness.executors import spark
+from harness.executors.api import work
 from harness.executors.local import LocalExecutor
 from harness.executors.spark import SparkExecutor
 from testbed.hosts.lock import machine_lock
@@ -21,6 +23,18 @@ LOST = (
     "\tat org.apache.spark.api.python.BasePythonRunner\nDriver stacktrace:\n\tat java.base/java.lang.Thread.run"
 )
 BATCHES = [[(small(n), str(n), None)] for n in range(3)]
+
+
+def test_a_run_that_a_worker_tells_of_and_is_not_here_has_failed(tmp_path):
+    spec, told = small(1), {"run_id": "x", "error": "", "seconds": 1.0, "fatal": False}
+    assert "share that folder with all hosts, or give --packs" in spark._seen(told, (spec, "x", tmp_path))
+    assert spark._seen({**told, "error": "it broke"}, (spec, "x", tmp_path)) == "it broke"
+    run_id = id_of(spec)
+    assert not work(spec, run_id, tmp_path).error
+    assert not spark._seen(told, (spec, run_id, tmp_path))
+    written = (tmp_path / run_id / "manifest.json").stat().st_mtime_ns
+    assert work(spec, run_id, tmp_path).seconds == 0.0  # somebody else was faster: it is not made again
+    assert (tmp_path / run_id / "manifest.json").stat().st_mtime_ns == written
 
 
 @pytest.mark.parametrize(
