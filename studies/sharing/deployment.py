@@ -2,13 +2,13 @@
 
 First the instants at which messages are released, then the brokers' work (``testbed.virtual.released_kernel``): what
 a broker does before does not depend on tokens, for conformance is decided as of arrival.  Commands act on the kernels
-of a ``Fleet``, as TB Adaptor's always do.
+of a ``Fleet``, as TB Adaptor's always do, which measure what it goes by.
 
 Whoever shares begins anew with every round, as buckets do: full.  As many tokens and as much of the rate are shared as
 the publishers that are placed have a part in the topic's traffic; so ``split`` has it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +20,7 @@ from studies.distribution.deployment import Deployment
 from studies.distribution.windows import SubBuckets
 from studies.sharing.asked import SharingSearch
 from studies.sharing.rules import ADAPTOR, IDEAL, SPLIT, STORE, Shared
+from systems.api import SetBucket
 from systems.limiting.granted import part_of
 from systems.parts import token_bucket
 from systems.parts.portion import MILLION
@@ -27,7 +28,7 @@ from testbed.brokers.counts import Counts, histogram
 from testbed.brokers.model import BrokerModel
 from testbed.topologies.topology import Topology, mesh
 from testbed.virtual import released_kernel
-from testbed.virtual.fleet import FleetPlane
+from testbed.virtual.fleet import Fleet, FleetPlane
 from testbed.virtual.gates import GatedLoop, GrantedLoop, NodeGroup
 from testbed.virtual.released_kernel import NEVER_NS
 from testbed.virtual.scheduler import event_loop
@@ -74,23 +75,23 @@ class SharedDeployment(Deployment):
         """Idle brokers and a full bucket; sub-buckets only where they are set by commands, or searches measure them."""
         self._assignment = assignment
         self._splits = self.sharing.rule.placed_on == SPLIT and start_ns < self.judge_at_ns
-        if self._splits or self.sharing.rule.sharing == ADAPTOR:
-            self._parts = super().start(start_ns, assignment, envelope)
-            return self._parts
         share = float(self._rates_rps(assignment).sum()) / self.schedule.population.total_rps
         burst = envelope.burst_count if share > 1 - 1e-9 else max(1.0, share * envelope.burst_count)
         self._whole = Envelope(share * envelope.rate_rps if share < 1 - 1e-9 else envelope.rate_rps, burst)
+        if self._splits or self.sharing.rule.sharing == ADAPTOR:
+            self._parts = super().start(start_ns, assignment, envelope)
+            return self._parts
         return (None,) * len(self.names)
 
     def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
         """See ``TopicWindows``."""
         if self._splits:
             return super().carry(start_ns, end_ns, from_ns, until_ns)
-        if self.sharing.rule.sharing == ADAPTOR:
-            return self._commanded(start_ns, end_ns, from_ns, until_ns)
         load = self._load(start_ns, end_ns)
         arrived_ns = load.at_ns + self.model.network_ns
-        if self.sharing.rule.sharing == IDEAL:
+        if self.sharing.rule.sharing == ADAPTOR:
+            released_ns = self._commanded(load, arrived_ns, start_ns, end_ns)
+        elif self.sharing.rule.sharing == IDEAL:
             arrived = np.repeat(arrived_ns, load.count)
             released_ns = released_kernel.one_bucket(arrived, start_ns, *token_bucket.units(self._whole))
         else:
@@ -148,24 +149,23 @@ class SharedDeployment(Deployment):
     def _ground(self, names: list[str]) -> Topology:
         return mesh("sharing", names, duration_ns(self.sharing.rule.rtt) // 2)
 
-    def _commanded(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
-        """Sub-buckets are moved while the kernels carry the window."""
+    def _commanded(self, load: Offered, arrived_ns: Int64, start_ns: int, end_ns: int) -> Int64:
+        """Sub-buckets are moved while the kernels carry the window, and say what the adaptor asks for.
+
+        Who waits goes by what the bucket becomes, as with whoever shares otherwise, and as on brokers; the kernels
+        reckon waits when messages come, by the bucket as it is then.  How many tokens are owed is the same for both.
+        """
         way, rule = self.way, self.sharing.rule
         assert way is not None and way.system.nodes is not None
         parts = {name: part for name, part in zip(self.names, self._parts, strict=True) if part is not None}
         config = way.configured(splits={self.topic: parts})
         everyone = list(way.system.nodes(self.names, config, self.sharing.seed))
-        ground, plane = self._ground(everyone), FleetPlane(self.fleet, self.names)
+        ground, plane = self._ground(everyone), _RecordingPlane(self.fleet, self.names, self._parts, start_ns)
         loop = event_loop(way.system, config, ground, self.names, self.sharing.seed, plane, start_ns=start_ns)
         loop.report_every(duration_ns(rule.interval))
-        self.fleet.keep(self._window.block(start_ns, end_ns).message_count if self.sharing.keeps_messages else 0)
-        self.fleet.record(from_ns, until_ns)
         loop.run(end_ns - 1)
-        self.fleet.advance(end_ns)
-        self.fleet.finish()
-        self.samples, self._columns = loop.journal.samples, self.fleet.messages()
-        state = self.fleet.state
-        return Counts(state.latency, state.access_delay, state.dropped_count)
+        self.samples = loop.journal.samples
+        return released_from(plane.changes, arrived_ns, load.broker, load.count)
 
     # --- what becomes of them ------------------------------------------------------------------------
 
@@ -237,12 +237,37 @@ def released_by(
     Even parts until nodes say otherwise.  A sub-bucket holds a token at least, and never stands still.
     """
     nodes = len(parts)
+    changes = [
+        [(at_ns, *token_bucket.units(part_of(part, whole, nodes))) for at_ns, part in [(start_ns, MILLION), *told]]
+        for told in parts.values()
+    ]
+    return released_from(changes, arrived_ns, where, count)
+
+
+def released_from(
+    changes: Sequence[Sequence[tuple[int, int, int]]], arrived_ns: Int64, where: Int32, count: Int32
+) -> Int64:
+    """The same, from what each sub-bucket is: (instant, rate, capacity), see ``released_kernel.sub_bucket``."""
     arrived_ns, places = np.repeat(arrived_ns, count), np.repeat(where, count)
     released_ns = np.full(len(arrived_ns), NEVER_NS)
-    for place, told in enumerate(parts.values()):
-        changes = []
-        for at_ns, part in [(start_ns, MILLION), *told]:
-            changes.append((at_ns, *token_bucket.units(part_of(part, whole, nodes))))
+    for place in np.unique(places):
         mine = places == place
-        released_ns[mine] = released_kernel.sub_bucket(arrived_ns[mine], np.array(changes, np.int64))
+        released_ns[mine] = released_kernel.sub_bucket(arrived_ns[mine], np.array(changes[place], np.int64))
     return released_ns
+
+
+class _RecordingPlane(FleetPlane):
+    """The same, and ``changes``: of each broker's sub-bucket (instant, rate, capacity), from the start on."""
+
+    def __init__(self, fleet: Fleet, names: Sequence[str], parts: SubBuckets, start_ns: int):
+        super().__init__(fleet, names)
+        self.changes: list[list[tuple[int, int, int]]] = [
+            [] if part is None else [(start_ns, *token_bucket.units(part))] for part in parts
+        ]
+
+    def actuate(self, node: str, command: object, now_ns: int) -> None:
+        """See ``FleetPlane``."""
+        super().actuate(node, command, now_ns)
+        assert isinstance(command, SetBucket)
+        units = token_bucket.units(Envelope(command.rate_rps, command.burst_count))
+        self.changes[self.names.index(node)].append((now_ns, *units))

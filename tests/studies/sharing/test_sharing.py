@@ -99,6 +99,20 @@ def test_a_far_store_costs_its_round_trip() -> None:
     assert delay[high_ns <= 20_000_000].sum() == 0 and delay[low_ns < 21_000_000].sum() > 0.9 * delay.sum()
 
 
+@pytest.mark.parametrize("workload", [{}, {"batch": 10}])
+def test_an_adaptor_that_has_not_spoken_yet_is_split(workload: dict[str, Any]) -> None:
+    """To the last message: its brokers' buckets are released as everybody's are, whom nothing changes."""
+    split = fresh(spec_of(workload=workload, sharing="split"))
+    adaptor = fresh(spec_of(workload=workload, sharing="adaptor", interval="1h"))
+    assert (adaptor.access_delay == split.access_delay).all() and (adaptor.latency == split.latency).all()
+
+
+@pytest.mark.parametrize("name", [name for name in SHARINGS if name != "split"])
+def test_of_everybody_who_changes_buckets_it_is_known_what_was_released_too_early(name: str) -> None:
+    shown = fresh(spec_of("srtm", sharing=name, rtt="2ms", interval="100ms"))
+    assert shown.more["token_debt"].sum() == shown.access_delay.sum() > 0
+
+
 @pytest.mark.parametrize("name", SHARINGS)
 def test_every_sharing_carries_every_message(name: str) -> None:
     """The same messages, on brokers found by the same search; what is told of them is told of all."""
