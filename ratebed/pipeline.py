@@ -238,14 +238,8 @@ def section_of(folder: Path) -> Json:
         what = f"{folder}: {', '.join(differing) or SECTION} is not as it was written"
         key = re.split("[@~]", folder.name)[0]
         raise MachineError(what, f"remove the folder and run `ratebed figures {key}` again")
-    empty = {
-        "readings": {},
-        "settings": {},
-        "place": "",
-        "claims": [],
-        "drawing": {},
-        "fitted_on": [],
-    }  # of one before there were any
+    # What sections did not have when this one was written.
+    empty = {"readings": {}, "settings": {}, "drawing": {}, "claims": [], "fitted_on": [], "place": ""}
     return {**empty, **section}
 
 
