@@ -51,7 +51,8 @@ def work(
             raise SpecError(
                 f"the code of run {run_id} or an input was changed since it was planned", "repeat the command"
             )
-        seconds = 0.0 if is_whole(runs / run_id) else execute(spec, run_id, runs / run_id, place)  # others run, too
+        # Another command may have made it since this one was planned.
+        seconds = 0.0 if is_whole(runs / run_id) else execute(spec, run_id, runs / run_id, place)
     except Exception as error:
         fatal = isinstance(error, MachineError)
         if not fatal or load_testbed(spec.testbed).real_time:  # the logs of its processes tell why

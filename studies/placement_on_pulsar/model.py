@@ -7,8 +7,8 @@ found to own the topic while clients wait.
 
 A step takes round trips to the store, one after the other, and then time at a broker, of which a part is work of a
 processor.  All brokers of a machine share its cores, first come, first served; so sixteen moves at a time each take
-longer.  Clients come back at once,
-with what they have not had acknowledged: messages are late by what a topic was fenced.
+longer.  Clients come back at once, with what they have not had acknowledged: messages are late by what a topic was
+fenced.
 """
 
 import heapq
