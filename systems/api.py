@@ -9,7 +9,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from msgspec import Struct
@@ -30,7 +30,12 @@ class Verdict(Enum):
 
 
 class Message(Struct, frozen=True):
-    """Base of a system's messages: ``class Tell(Message, frozen=True)``, and its fields, annotated, of plain values."""
+    """Base of a system's messages: ``class Tell(Message, frozen=True)``, and its fields, annotated, of plain values.
+
+    ``by_datagram``: it is one even where the system's ``transport`` is a stream, as a probe is.
+    """
+
+    by_datagram: ClassVar[bool] = False
 
 
 class Start(Struct, frozen=True):

@@ -14,14 +14,16 @@ from systems.parts.vivaldi import Coordinate
 
 
 class Ping(Message, frozen=True):
-    """Agent to agent."""
+    """Agent to agent: a datagram, as memberlist's, so that what is lost is not taken for a long way."""
 
+    by_datagram = True
     number: int
 
 
 class Ack(Message, frozen=True):
     """The answer, which carries where the answering agent is (Serf's ping delegate)."""
 
+    by_datagram = True
     number: int
     coordinate: Coordinate
 

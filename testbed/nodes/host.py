@@ -76,10 +76,10 @@ class NodeHost:
         """Learn who is where, and call the peers; ``status`` says how many are there."""
         self._directory = Directory(token, msgspec.convert(addresses, dict[str, Address]))
         self._doorstep = Doorstep(self.loop, self._listener, self._greet)
-        if self._system.transport is Transport.DATAGRAM:
-            self._peers: Peers = Datagrams(self.loop, self._directory, self._name, self._receive, self._datagram_socket)
-        else:
-            self._peers = Streams(self.loop, self._directory, self._name, self._receive)
+        around_here = self.loop, self._directory, self._name, self._receive
+        self._ways: list[Peers] = [Datagrams(*around_here, self._datagram_socket)]  # and, of most messages, the last
+        if self._system.transport is Transport.STREAM:
+            self._ways.append(Streams(*around_here))
         surroundings = msgspec.convert(around, Surroundings)
         self._node = standing_in(self._system, self._node, surroundings)
         self._member = Member(self._name, self._node, self._group, self)
@@ -114,12 +114,12 @@ class NodeHost:
         return {
             "started": self._started,
             "idle": self._member.idle(),
-            "connected_count": self._peers.connected_count(),
+            "connected_count": self._ways[-1].connected_count(),
             "ready": self._plane is None or self._plane.ready(),
-            "unsent_bytes": self._peers.unsent_bytes(),
+            "unsent_bytes": self._ways[-1].unsent_bytes(),
             "sent_to": self._sent_to,
             "received_from": self._received_from,
-            "garbage_count": self._garbage_count + self._peers.garbage_count + self._doorstep.garbage_count,
+            "garbage_count": self._garbage_count + sum(one.garbage_count for one in (*self._ways, self._doorstep)),
             "last_traffic_ns": self._member.last_traffic_ns,
         }
 
@@ -150,11 +150,12 @@ class NodeHost:
         if not hello.node:
             connection.on_frame = lambda frame: self._ask(connection, frame)
             return True
-        if not isinstance(self._peers, Streams) or hello.node == self._name:
+        streams = self._ways[-1]
+        if not isinstance(streams, Streams) or hello.node == self._name:
             return False
         if not self._directory.is_home(hello.node, connection.peer_address):
             return False
-        self._peers.adopt(hello.node, connection)
+        streams.adopt(hello.node, connection)
         return True
 
     def _start(self, start: Event) -> None:
@@ -214,12 +215,12 @@ class NodeHost:
         """Call ``action`` at an instant of the run's time; see ``Body.call_at``."""
         self.loop.call_at(self._clock.zero_ns + at_ns, action, *arguments)
 
-    def send(self, source: str, target: str, content: bytes) -> None:
+    def send(self, source: str, target: str, content: bytes, by_datagram: bool) -> None:
         """Over a socket; see ``Body.send``."""
         if target == source:  # no socket leads home
             self.loop.call_at(time.monotonic_ns(), self._receive, source, content)
         else:
-            self._peers.send(target, content)
+            self._ways[0 if by_datagram else -1].send(target, content)
         self._sent_to[target] += 1
 
     def release(self, node: str, request_id: int) -> None:
@@ -251,8 +252,9 @@ class NodeHost:
         self._member.tell_weight()
 
     def _tell_traffic(self) -> None:
-        lost_count, self._peers.lost_count = self._peers.lost_count, 0
-        self._member.tell_traffic(lost_count)
+        self._member.tell_traffic(sum(way.lost_count for way in self._ways))
+        for way in self._ways:
+            way.lost_count = 0
 
 
 def main() -> None:

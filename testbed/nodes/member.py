@@ -20,6 +20,7 @@ from systems.api import (
     Effect,
     Event,
     Forward,
+    Message,
     Node,
     Sample,
     Send,
@@ -55,8 +56,8 @@ class Body(Protocol):
     def call_at(self, at_ns: int, action: Callable[..., None], *arguments: object) -> None:
         """Call ``action`` at an instant."""
 
-    def send(self, source: str, target: str, content: bytes) -> None:
-        """Bring a message's bytes to another node, or to the same."""
+    def send(self, source: str, target: str, content: bytes, by_datagram: bool) -> None:
+        """Bring a message's bytes to another node, or to the same; see ``systems.api.Message``."""
 
     # What a body need not take note of.
 
@@ -159,11 +160,13 @@ class Member:
 
     def _send(self, target: str, message: object) -> None:
         content = self._group.codec.encode(message)
-        if len(content) > DATAGRAM_BYTES_MAXIMUM and self._group.transport is Transport.DATAGRAM:
+        by_datagram = isinstance(message, Message) and message.by_datagram
+        is_datagram = by_datagram or self._group.transport is Transport.DATAGRAM
+        if len(content) > DATAGRAM_BYTES_MAXIMUM and is_datagram:
             what = f"{self.name} sent a {type(message).__name__} of {len(content)} bytes, too long for a datagram"
             raise SystemFault(what, "declare transport=Transport.STREAM, or send less at once")
         self._count(self._message_bytes(message, len(content)))
-        self._body.send(self.name, target, content)
+        self._body.send(self.name, target, content, by_datagram)
 
     def crash(self) -> None:
         """The incarnation ends: its timers are gone, and it hears nothing more."""

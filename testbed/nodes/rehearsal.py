@@ -48,7 +48,7 @@ class Stage(Body):
         self._serial += 1
         heapq.heappush(self._alarms, (at_ns, self._serial, action, arguments))
 
-    def send(self, source: str, target: str, content: bytes) -> None:
+    def send(self, source: str, target: str, content: bytes, by_datagram: bool) -> None:
         """See ``Body.send``."""
         self.call_at(self.now_ns + DELAY_NS, self._deliver, source, target, content)
 

@@ -30,13 +30,18 @@ from testbed.topologies.topology import Topology
 
 
 class Parcel(Struct, frozen=True):
-    """A message under way.  ``target_incarnation``: of the target when it was sent."""
+    """A message under way.
+
+    ``target_incarnation``: of the target when it was sent.  ``by_datagram``: it is one, whatever the network's
+    ``transport``.
+    """
 
     source: str
     target: str
     content: bytes
     size_bytes: int
     target_incarnation: int
+    by_datagram: bool = False
 
 
 class _Route:
@@ -118,7 +123,7 @@ Happening = tuple[int, Parcel | Stream]  # an instant, and what arrives then, or
 
 
 class Network:
-    """Delay, jitter, loss and partitions between the nodes of a topology."""
+    """Delay, jitter, loss and partitions between the nodes of a topology; ``transport``: of most of what they send."""
 
     def __init__(self, topology: Topology, seed: int, transport: Transport = Transport.DATAGRAM):
         self.topology, self.seed, self.transport = topology, seed, transport
@@ -129,11 +134,12 @@ class Network:
     def send(self, parcel: Parcel, now_ns: int) -> list[Happening]:
         """What comes of it: the parcel arrives once, twice or never; or its stream's timer is to ring (``retry``)."""
         route = self._route(parcel.source, parcel.target)
+        is_datagram = self.transport is Transport.DATAGRAM or parcel.by_datagram
         if route.is_plain and not route.stream.unordered:  # as nearly always: once, when the delay is over
             at_ns = now_ns + route.one_way_delay_ns
-            return [(at_ns if self.transport is Transport.DATAGRAM else route.stream.after_all(at_ns), parcel)]
-        arrivals_ns = self._arrivals_ns(route, parcel, now_ns)
-        if self.transport is Transport.DATAGRAM:
+            return [(at_ns if is_datagram else route.stream.after_all(at_ns), parcel)]
+        arrivals_ns = self._arrivals_ns(route, parcel, is_datagram, now_ns)
+        if is_datagram:
             if not arrivals_ns:
                 self.lost_count[parcel.source] += 1
             return [(at_ns, parcel) for at_ns in arrivals_ns]
@@ -147,7 +153,7 @@ class Network:
         """A stream's timer rings; see ``send``."""
         for sent in stream.unordered:
             if not sent.arrivals_ns:
-                sent.arrivals_ns = self._arrivals_ns(stream.route, sent.parcel, now_ns)
+                sent.arrivals_ns = self._arrivals_ns(stream.route, sent.parcel, False, now_ns)
         happenings = stream.in_order()
         if happenings:
             stream.wait_ns = 0
@@ -188,13 +194,13 @@ class Network:
         stream.wait_ns = next_wait_ns(stream.wait_ns) if stream.wait_ns else first_ns
         return now_ns + stream.wait_ns, stream
 
-    def _arrivals_ns(self, route: _Route, parcel: Parcel, now_ns: int) -> list[int]:
+    def _arrivals_ns(self, route: _Route, parcel: Parcel, is_datagram: bool, now_ns: int) -> list[int]:
         """Of a parcel that is sent now: none where it is lost, two where it is doubled."""
         is_lost = route.through < 1.0 and route.loss.random() >= route.through  # drawn in a partition as well
         if is_lost or route.cut:
             return []
         at_ns = now_ns + self._delay_ns(route, parcel.size_bytes)
-        if route.reorderings and self.transport is Transport.DATAGRAM:
+        if route.reorderings and is_datagram:
             at_ns += sum(hold_ns for chance, hold_ns in route.reorderings if route.disorder.random() < chance)
         doubled = [bool(route.disorder.random() < chance) for chance in route.duplications]  # each link draws
         return [at_ns, at_ns] if any(doubled) else [at_ns]

@@ -167,9 +167,9 @@ class EventLoop:
             step = Step(clock_ns, member.name, member.incarnation, event, tuple(effects), self.now_ns)
             self.journal.steps.append(step)
 
-    def send(self, source: str, target: str, content: bytes) -> None:
+    def send(self, source: str, target: str, content: bytes, by_datagram: bool) -> None:
         """Into the network; see ``Body.send``."""
-        parcel = Parcel(source, target, content, len(content), self._members[target].incarnation)
+        parcel = Parcel(source, target, content, len(content), self._members[target].incarnation, by_datagram)
         self._await(self._network.send(parcel, self.now_ns))
 
     def release(self, node: str, request_id: int) -> None:
@@ -237,7 +237,8 @@ class EventLoop:
         self.in_flight_count -= 1
         member = self._members[parcel.target]
         member.last_traffic_ns = self.now_ns
-        broken = self._by_streams and member.incarnation != parcel.target_incarnation
+        of_stream = self._by_streams and not parcel.by_datagram
+        broken = of_stream and member.incarnation != parcel.target_incarnation
         if broken or not member.alive:
             self._network.lost_count[parcel.source] += 1
             return

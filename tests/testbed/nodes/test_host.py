@@ -5,6 +5,7 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import msgspec
@@ -26,6 +27,7 @@ from testbed.nodes.frames import (
     request_frame,
     verdict_frame,
 )
+from testbed.nodes.host import NodeHost
 from testbed.topologies.topology import mesh
 
 pytestmark = pytest.mark.live  # its machine to itself: strangers are waited for in real time
@@ -156,6 +158,26 @@ def test_bad_commands_are_answered(tmp_path: Path) -> None:
         with pytest.raises(MachineError, match="node n1 has ended"):
             fleet.check()
         fleet.stop()
+
+
+def test_a_message_that_is_a_datagram_goes_as_one_beside_streams(tmp_path: Path) -> None:
+    with ExitStack() as opened:
+        peer = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
+        datagrams = opened.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+        for sock in (peer, datagrams):
+            sock.settimeout(5)
+        datagrams.bind(peer.getsockname())
+        host = NodeHost("127.0.0.1")
+        host.configure("crdt-counter", {}, ["n1", "n2"], "n1", 1, str(tmp_path / "records"))
+        own = ["127.0.0.1", host.listen()["port"]]
+        host.connect("token", {"n1": own, "n2": list(peer.getsockname())}, {})
+        host.send("n1", "n2", b"a table", by_datagram=False)
+        host.send("n1", "n2", b"a probe", by_datagram=True)
+        assert datagrams.recv(99) == b"a probe"
+        datagrams.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            datagrams.recv(99)
+        assert host.status()["unsent_bytes"] > 0  # the other one waits for its connection
 
 
 def test_frames_carry_any_user() -> None:

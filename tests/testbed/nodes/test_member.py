@@ -84,7 +84,7 @@ class Body:
     def call_at(self, at_ns: int, action: Callable[..., None], *arguments: Any) -> None:
         self.alarms.append((at_ns, action, arguments))
 
-    def send(self, source: str, target: str, content: bytes) -> None:
+    def send(self, source: str, target: str, content: bytes, by_datagram: bool) -> None:
         self.told.append(("send", source, target, GROUP.codec.decode(content)))
 
     def release(self, node: str, request_id: int) -> None:

@@ -38,6 +38,10 @@ class Note(Message, frozen=True):
     text: str
 
 
+class Probe(Message, frozen=True):
+    by_datagram = True
+
+
 class Table(Message, frozen=True):
     rows: tuple[tuple[str, float], ...]
 
@@ -65,7 +69,7 @@ def loop_of(
     def boot(restart: int) -> dict[str, Scripted]:
         return {name: Scripted(name, script, log) for name in names}
 
-    return EventLoop(boot, network, (Note, Table), **options), log
+    return EventLoop(boot, network, (Note, Probe, Table), **options), log
 
 
 def quiet(name: str, event: Event, now_ns: int) -> list[Effect]:
@@ -156,22 +160,35 @@ def test_a_crash_alone_silences_a_node() -> None:
     assert journal.offered.keys() == {1} and not journal.verdicts
 
 
-@pytest.mark.parametrize(("transport", "delivered"), [(Transport.DATAGRAM, True), (Transport.STREAM, False)])
-def test_a_stream_does_not_outlive_the_incarnation_it_was_sent_to(transport: Transport, delivered: bool) -> None:
-    loop, log = loop_of(on_start(n1=[Send("n2", Note("x"))]), transport=transport)
+@pytest.mark.parametrize(
+    ("transport", "message", "delivered"),
+    [
+        (Transport.DATAGRAM, Note("x"), True),
+        (Transport.STREAM, Note("x"), False),
+        (Transport.STREAM, Probe(), True),
+    ],
+)
+def test_a_stream_does_not_outlive_the_incarnation_it_was_sent_to(
+    transport: Transport, message: Message, delivered: bool
+) -> None:
+    loop, log = loop_of(on_start(n1=[Send("n2", message)]), transport=transport)
     loop.fail([Crash(1 * MS, "n2"), Restart(2 * MS, "n2")])
     loop.run(SECOND)
     assert bool(without_starts(log)) is delivered
 
 
 @pytest.mark.parametrize(
-    ("transport", "instants"),
-    [(Transport.DATAGRAM, [35 * MS]), (Transport.STREAM, [227 * MS, 227 * MS])],  # sent again after 210 ms
+    ("transport", "message", "instants"),
+    [
+        (Transport.DATAGRAM, Note("x"), [35 * MS]),
+        (Transport.STREAM, Note("x"), [227 * MS, 227 * MS]),  # sent again after 210 ms
+        (Transport.STREAM, Probe(), [35 * MS]),
+    ],
 )
-def test_partition_and_heal(transport: Transport, instants: list[int]) -> None:
+def test_partition_and_heal(transport: Transport, message: Message, instants: list[int]) -> None:
     def script(name: str, event: Event, now_ns: int) -> list[Effect]:
         if name == "n1":
-            return [Send("n2", Note("x"))] if isinstance(event, Timer) else [SetTimer(f"{t}", t * MS) for t in (12, 30)]
+            return [Send("n2", message)] if isinstance(event, Timer) else [SetTimer(f"{t}", t * MS) for t in (12, 30)]
         return []
 
     loop, log = loop_of(script, transport=transport)
@@ -179,6 +196,21 @@ def test_partition_and_heal(transport: Transport, instants: list[int]) -> None:
     loop.run(SECOND)
     assert [at_ns for at_ns, name, event in log if isinstance(event, Delivery)] == instants
     assert loop.in_flight_count == 0
+
+
+def test_a_datagram_waits_for_no_stream() -> None:
+    sent: list[Effect] = [Send("n2", Note("lost")), Send("n2", Probe())]
+
+    def script(name: str, event: Event, now_ns: int) -> list[Effect]:
+        return sent if isinstance(event, Timer) else []
+
+    loop, log = loop_of(script, transport=Transport.STREAM)
+    loop.fail([Partition(1 * MS, ("n1",)), Heal(20 * MS, ("n1",))])
+    for at_ms in (10, 30):
+        loop.inject("n1", at_ms * MS, Timer("t", at_ms * MS))
+    loop.run(SECOND)
+    found = [(at_ns, event.message) for at_ns, _, event in log if isinstance(event, Delivery)]
+    assert found == [(35 * MS, Probe()), (225 * MS, Note("lost")), (225 * MS, Note("lost"))]
 
 
 def test_what_is_under_way_when_a_partition_begins_arrives() -> None:
