@@ -58,7 +58,7 @@ METRICS: dict[str, Metric] = {
     "migration_told_count": Metric("count", "those of them that their old broker had told where to go", _LIVE),
     # placement
     "elected_count": Metric("count", "1: the node has become the load manager", _PLACEMENT),
-    "migration_ns": Metric("ns", "from the command to release a unit until it is owned anew", _PLACEMENT),
+    "migration_ns": Metric("ns", "from the command to release a unit until its broker says that it has", _PLACEMENT),
     "migration_with_wait_ns": Metric("ns", "the same from the decision on", _PLACEMENT),
     "monitoring_bytes": Metric("bytes", "of a broker's load report", _PLACEMENT),
     "utilisation_ratio": Metric("ratio", "of the resource that a broker uses most: see its report", _PLACEMENT),

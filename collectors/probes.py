@@ -83,10 +83,14 @@ class Probes:
         if not self._done.is_set():
             self._done.set()
             self._thread.join()
-            if self._failure is not None:
-                what = f"{type(self._failure).__name__}: {self._failure}"
-                raise MachineError(f"the machine was not watched to the end of the run: {what}") from self._failure
+            self.check()
             self._sample_all(at_an_end=True)
+
+    def check(self) -> None:
+        """MachineError where the thread has ended by itself."""
+        if self._failure is not None:
+            what = f"{type(self._failure).__name__}: {self._failure}"
+            raise MachineError(f"the machine was not watched to the end of the run: {what}") from self._failure
 
     def mark(self) -> int:
         """Take the counters of processes and namespaces once more, now, in the caller's thread.

@@ -148,8 +148,8 @@ def ownership(events: Iterable[Event], until_ns: int) -> tuple[list[Spell], list
     fenced: dict[tuple[str, str], int] = {}  # the same, of those that are not drained
     for at_ns, broker, kind, topic, left_count in sorted(events, key=lambda event: event.at_ns):
         if kind == "open":
+            early = any(name == topic and other != broker for name, other in (*opened, *fenced))
             opened[topic, broker] = at_ns
-            early = any(name == topic and other != broker for name, other in fenced)
             samples.append((at_ns, topic, "early_open_count", float(early)))
         elif kind == "left":
             samples.append((at_ns, topic, "undelivered_count", float(left_count)))

@@ -25,7 +25,7 @@ from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
-from testbed.trust.observed import Findings
+from testbed.trust.observed import HANDOVER_LATENESS, Findings
 
 LEAD_NS = SECOND_NS  # from the last word before the run to its time 0
 SETTLE_NS = 3 * SECOND_NS  # after the last message: what is under way comes, or is cut off
@@ -105,7 +105,7 @@ class _Run:
     def _move(self, move: Handover) -> None:
         self._site.apply(move)
         late_ns = self._play.now_ns() - move.at_ns
-        self._samples.append((move.at_ns, move.host, "handover_lateness_ns", float(late_ns)))
+        self._samples.append((move.at_ns, move.host, HANDOVER_LATENESS, float(late_ns)))
 
     def _fail(self, fault: Fault) -> None:
         if isinstance(fault, Crash):
@@ -138,7 +138,9 @@ class _Run:
         findings.late(told.lateness_ns)
         findings.account = told.account
         findings.disturbed(self._play.epoch_ns, self._faults)
-        findings.broker_killed = bool(crashes)  # or the store, without which brokers begin anew
+        holders = {*script.brokers, script.store}  # without the store brokers begin anew
+        findings.broker_killed = any(crash.broker in holders for crash in crashes)
+        findings.handover_lateness_ns = [late for _, _, metric, late in self._samples if metric == HANDOVER_LATENESS]
         return PlacementJournal(samples, spells, told.fates, self._faults)
 
 

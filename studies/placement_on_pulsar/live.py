@@ -35,6 +35,7 @@ from testbed.servers.pulsar.settings import session_settings, shedding_settings
 from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, let_go, make_topics, put_topics, rest_all
 from testbed.servers.serf import SerfCluster
 from testbed.servers.server import ServerProcess
+from testbed.trust.observed import HANDOVER_LATENESS
 
 LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
 SCALE_NS = 10 * MILLISECOND_NS  # ours: moves take tens of milliseconds
@@ -118,6 +119,9 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             observer.findings.account, observer.findings.notes = told.account, told.notes
             observer.findings.disturbed(play.epoch_ns, trouble.faults)
             observer.findings.broker_killed = bool(trouble.killed)
+            observer.findings.handover_lateness_ns = [
+                late for _, _, metric, late in trouble.samples if metric == HANDOVER_LATENESS
+            ]
         ordered = sorted([*samples, *trouble.samples, *told.samples], key=lambda row: row[:3])
         return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence(), trouble.faults, told.fates)
 
@@ -181,7 +185,7 @@ class _Trouble:
         """A client is at another site from now on."""
         self._cluster.site.apply(handover)
         late_ns = play.now_ns() - handover.at_ns
-        self.samples.append((handover.at_ns, handover.host, "handover_lateness_ns", float(late_ns)))
+        self.samples.append((handover.at_ns, handover.host, HANDOVER_LATENESS, float(late_ns)))
 
     def happen(self, play: Play, fault: Fault) -> None:
         """A broker goes with its node."""

@@ -8,7 +8,7 @@ where there are several, so that it, and not its clients, is what the load fills
 import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import reduce
 from itertools import count, cycle
 from operator import add
@@ -240,8 +240,12 @@ def members_of(load: ClientLoad) -> tuple[dict[str, dict[str, int]], Counter[str
 
 def pin(pid: int, cores: Sequence[int]) -> None:
     """All threads that a process has; those that it makes later are born with their maker's cores."""
-    for thread in os.listdir(f"/proc/{pid}/task") if cores else ():
-        os.sched_setaffinity(int(thread), cores)
+    pinned = set[str]() if cores else set(os.listdir(f"/proc/{pid}/task"))
+    while born := set(os.listdir(f"/proc/{pid}/task")) - pinned:  # of one that was not pinned yet, maybe
+        for thread in born:
+            with suppress(ProcessLookupError):  # it has ended meanwhile
+                os.sched_setaffinity(int(thread), cores)
+        pinned |= born
 
 
 def _joined(parts: Sequence[Columns]) -> Columns:

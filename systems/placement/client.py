@@ -77,6 +77,7 @@ class ClientNode:
         self._heard_at_ns: dict[str, int] = {}  # broker -> its last sign of life
         self._manager = 0  # the last one that was of help: asked first
         self._proxy = ""
+        self._unanswered = False  # the proxy, since it was last asked
         self._coordinate: Coordinate | None = None
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -86,7 +87,10 @@ class ClientNode:
                 return [SetTimer("locate", now_ns + int(self._rng.integers(1, self.locate_ns, endpoint=True)))]
             case Timer("locate", due_at_ns):
                 ask: list[Effect] = [Send(self._proxy, WhereAmI())] if self._proxy else []
-                return [*ask, *self._bury(now_ns), SetTimer("locate", due_at_ns + self.locate_ns)]
+                # A proxy that is down is no reason to hear nothing of brokers, which answer who says where it is.
+                tell = self._tell_where() if self._unanswered else []
+                self._unanswered = bool(ask)
+                return [*ask, *tell, *self._bury(now_ns), SetTimer("locate", due_at_ns + self.locate_ns)]
             case Timer("retry", _):
                 return self._ask_again(now_ns)
             case Report(measurement):
@@ -112,8 +116,8 @@ class ClientNode:
         match message:
             case Here(coordinate):
                 self._coordinate = replace(coordinate, height=coordinate.height + self._access_rtt_s)
-                brokers = dict.fromkeys(link.broker for link in self._links.values() if link.connected)
-                return [Send(broker, ClientLocation(self._coordinate)) for broker in brokers]
+                self._unanswered = False
+                return self._tell_where()
             case Noted(roles):
                 self._heard_at_ns[source] = now_ns
                 return self._missed(source, roles, now_ns)
@@ -135,6 +139,12 @@ class ClientNode:
                     for effect in self._closed((name, role), link, next_broker, now_ns)
                 ]
         raise UnexpectedEvent(self.node_id, Delivery(source, message))
+
+    def _tell_where(self) -> list[Effect]:
+        if self._coordinate is None:
+            return []
+        brokers = dict.fromkeys(link.broker for link in self._links.values() if link.connected)
+        return [Send(broker, ClientLocation(self._coordinate)) for broker in brokers]
 
     # --- finding and leaving brokers ---------------------------------------------------------------
 

@@ -57,7 +57,10 @@ def cluster(names: Sequence[str], options: Options, seed: int, strategy: Strateg
     write_ns, session_ns = options.span("store_write"), options.span("session")
     return {
         **{name: StoreNode(name, write_ns, session_ns) for name in cast.stores},
-        **{name: ManagerNode(name, store, cast.brokers, strategy, options) for name in cast.managers},
+        **{
+            name: ManagerNode(name, store, cast.brokers, strategy, options, turn)
+            for turn, name in enumerate(cast.managers)
+        },
         **{name: BrokerNode(name, store, strategy, options, seed) for name in cast.brokers},
         **{name: AgentNode(name, cast.agents, options.span("probe"), seed) for name in cast.agents},
         **{name: ClientNode(name, cast.managers, options, seed) for name in cast.clients},

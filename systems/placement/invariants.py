@@ -122,14 +122,25 @@ def _one_owner(history: RunHistory) -> Violation | None:
     plane = _plane(history)
     for step in history.steps:
         plane.follow(step)
+        begun = _begins(step)  # with a new session, and maybe with what it had in the one before
+        opened = [(begun, topic) for topic, brokers in plane.open.items() if begun in brokers] if begun else []
         for effect in step.effects:
             plane.effect(effect, step, drains=False)
             if isinstance(effect, Actuate) and isinstance(effect.command, Open) and step.node in plane.heard_ns:
-                topic = effect.command.topic
-                others = [name for name in plane.open[topic] if name != step.node and name in plane.heard_ns]
-                if others:
-                    return Violation(step.true_ns, step.node, f"accepts {topic}, which {others[0]} accepts as well")
+                opened.append((step.node, effect.command.topic))
+        for broker, topic in opened:
+            others = [name for name in plane.open[topic] if name != broker and name in plane.heard_ns]
+            if others:
+                return Violation(step.true_ns, broker, f"accepts {topic}, which {others[0]} accepts as well")
     return None
+
+
+def _begins(step: Step) -> str:
+    """Whose session begins at the store; "": nobody's."""
+    match step.event:
+        case Delivery(source, Beat(True)) if step.node == STORE:
+            return source
+    return ""
 
 
 def _nothing_lost(history: RunHistory) -> Violation | None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import msgspec
 
 from core.units import SECOND_NS
-from systems.placement.messages import Used
+from systems.placement.messages import Traffic, Used
 
 
 class BrokerMachine(msgspec.Struct, frozen=True):
@@ -35,6 +35,21 @@ def used(machine: BrokerMachine, before: Spent, now: Spent, span_ns: int) -> Use
     processor = (now.cpu_ns - before.cpu_ns) / span_ns / machine.cores
     bytes_ = max(now.received_bytes - before.received_bytes, now.sent_bytes - before.sent_bytes)
     return shares(processor, now.memory_bytes / machine.memory_bytes, bytes_ / span_s / machine.network_bytes)
+
+
+class Counted(NamedTuple):
+    """Messages that a broker had taken of a topic, and passed on, at an instant."""
+
+    at_ns: int
+    taken_count: int
+    passed_on_count: int
+
+
+def traffic(topic: str, before: Counted, now: Counted) -> Traffic:
+    """The rates between two looks, which may be late, or left out; a broker that began anew has carried nothing."""
+    span_s = max(now.at_ns - before.at_ns, 1) / SECOND_NS
+    taken, passed_on = now.taken_count - before.taken_count, now.passed_on_count - before.passed_on_count
+    return Traffic(topic, max(0, taken) / span_s, max(0, passed_on) / span_s)
 
 
 def shares(processor: float, memory: float, network: float) -> Used:

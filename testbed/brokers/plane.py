@@ -21,7 +21,7 @@ from systems.distribution.commands import MessagesCame
 from systems.parts import token_bucket
 from systems.placement.messages import Drained, Fence, Open, Subscribed, Traffic, Unsubscribed, Used
 from testbed.brokers.brokerd.client import BrokerClient, BrokerGone
-from testbed.brokers.machine import BrokerMachine, Spent, used
+from testbed.brokers.machine import BrokerMachine, Counted, Spent, traffic, used
 from testbed.hosts.loop import Clock, Loop
 from testbed.nodes.planes import ControlAt, Count, Plane, Report, ServerAt, Surroundings
 from testbed.servers.zookeeper import kazoo_client
@@ -220,7 +220,7 @@ class TopicPlane(BrokerPlane):
         self._spent: tuple[int, Spent] | None = None  # at the last report: monotonic instant, counters
         self._open: set[str] = set()
         self._fenced_ns: dict[str, int] = {}  # topic -> monotonic instant
-        self._counts: dict[str, tuple[int, int]] = {}  # topic -> messages taken and passed on, at the last report
+        self._counts: dict[str, Counted] = {}  # by topic, at the last report
         self._events = os.open(events, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
     def _obey(self, client: BrokerClient, command: object) -> None:
@@ -228,7 +228,7 @@ class TopicPlane(BrokerPlane):
             case Open(topic):
                 client.open(topic, self._kept.channels(topic))
                 self._open.add(topic)
-                self._counts.pop(topic, None)
+                self._counts[topic] = _counted(client.queues().get(topic, {}))  # not yet drained: it has counts still
                 self._note("open", topic)
             case Fence(topic):
                 client.fence(topic)
@@ -269,15 +269,16 @@ class TopicPlane(BrokerPlane):
         self._spent = at_ns, now
         for topic, queue in client.queues().items():
             if topic in self._open:
-                taken, copied = self._counts.get(topic, (0, 0))
-                self._counts[topic] = queue["message_count"], queue["copy_count"]
-                second = PERIOD_NS / SECOND_NS
-                rates = (queue["message_count"] - taken) / second, (queue["copy_count"] - copied) / second
-                yield Traffic(topic, *(max(0.0, rate) for rate in rates))
+                before, self._counts[topic] = self._counts[topic], _counted(queue)
+                yield traffic(topic, before, self._counts[topic])
 
     def _note(self, kind: str, topic: str, *more: int) -> None:
         line = json.dumps([self._clock.now_ns(), kind, topic, *more])
         os.write(self._events, line.encode() + b"\n")
+
+
+def _counted(queue: Mapping[str, int]) -> Counted:
+    return Counted(time.monotonic_ns(), queue.get("message_count", 0), queue.get("copy_count", 0))
 
 
 def _spent(client: BrokerClient) -> Spent:

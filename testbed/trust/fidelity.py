@@ -66,6 +66,7 @@ class Observation:
     scale_ns: int = SCALE_NS
     lateness: Spread | None = None  # of the generator: sent after intended
     delay_lateness: Spread | None = None  # of user-space delays: released after due
+    handover_lateness_ns: float | None = None  # of the latest move of a client's host
     busy_share: float | None = None  # share of the load's time in which every core was at least 95 % busy
     steal_share: float | None = None  # of the processors' time, taken by other guests
     queue_drop_count: int | None = None  # packets dropped by delay queues, interfaces and sockets
@@ -134,6 +135,9 @@ def _rules_of_time(seen: Observation) -> Sequence[_Rule]:
               "half of the packets were delayed {value} too long"),
         _Rule("delay_lateness_p99_ns", delay.p99_ns, scale, invalid_delay,
               "1 % of the packets were delayed {value} too long"),
+        # Clients that follow their topics are looked at second by second.
+        _Rule("handover_lateness_ns", seen.handover_lateness_ns, SECOND_NS / 4, 2 * SECOND_NS,
+              "a client's host was moved {value} late"),
         # Instants of before and after cannot be compared, nor latencies between hosts.
         _Rule("clock_step_ns", step, scale / 10, scale, "the clock was set by {value}"),
         _Rule("clock_doubt_ns", seen.clock_doubt_ns, scale / 4, scale,

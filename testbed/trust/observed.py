@@ -17,6 +17,7 @@ from testbed.trust.evidence import RunEvidence
 from testbed.trust.fidelity import Observation, Spread, Standstill, judge, spread_of
 
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
+HANDOVER_LATENESS = "handover_lateness_ns"  # samples of live runs whose clients move
 CLOCK_DOUBT = "clock_doubt_ns"  # a counter of hosts with clocks of their own: how well their offset is known
 
 
@@ -29,6 +30,7 @@ class Findings:
     rows: list[Row] = field(default_factory=list)
     spans_ns: list[tuple[int, int]] = field(default_factory=list)  # of load, CLOCK_REALTIME
     lateness_ns: list[Int64] = field(default_factory=list)
+    handover_lateness_ns: Sequence[float] = ()  # of each move of a client's host
     account: DeliveryAccount | None = None
     answers: AnswerAccount | None = None
     migration_count: int = 0
@@ -96,6 +98,7 @@ class Findings:
             scale_ns=self.slo_ns,
             lateness=spread_of(np.maximum(lateness, 0)),
             delay_lateness=self._delay_lateness(),
+            handover_lateness_ns=max(self.handover_lateness_ns, default=None),
             busy_share=_mean_over(self.spans_ns, probes.busy_share),
             steal_share=_mean_over(self.spans_ns, probes.steal_share),
             queue_drop_count=drops,

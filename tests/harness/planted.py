@@ -72,6 +72,16 @@ def unfenced_owner(patch: Patch) -> None:
     patch.setattr(BrokerNode, "_release", open_release)
 
 
+def fenceless_return(patch: Patch) -> None:
+    """A broker that the store has forgotten begins anew, and goes on with what it had."""
+    begin = BrokerNode._begin_anew
+
+    def going_on(broker: BrokerNode) -> list[Effect]:
+        return [one for one in begin(broker) if not (isinstance(one, Actuate) and isinstance(one.command, Fence))]
+
+    patch.setattr(BrokerNode, "_begin_anew", going_on)
+
+
 def lost_acknowledgement_taken_as_rejection(patch: Patch) -> None:
     rung = Questions.rung
 
@@ -145,6 +155,7 @@ PLANTED = {
     "a lease lent twice": Planted("leases", lease_lent_twice, ("no more than the bound", "keeps its interface")),
     "a timer that survives a crash": Planted("leases", timer_that_survives_a_crash, ("timers die in a crash",)),
     "an unfenced owner": Planted("epulsar", unfenced_owner, ("one owner at a time",)),
+    "a return without fences": Planted("epulsar", fenceless_return, ("one owner at a time",)),
     "a lost acknowledgement taken as rejection": Planted(
         "centralised", lost_acknowledgement_taken_as_rejection, ("decides what it was told",)
     ),

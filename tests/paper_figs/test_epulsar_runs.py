@@ -52,6 +52,7 @@ def fig7_tables() -> Frames:
         for topics, (system, executors) in product((16, 128), (("pulsar", 1), ("epulsar", 1), ("epulsar", 16)))
     ]  # fmt: skip
     frame = repeated(points, ("p50_ms",))
+    frame["count"] = frame.topics
     frame.loc[frame.system == "pulsar", "p50_ms"] *= 1.05
     return {FIG7: frame}
 
@@ -142,6 +143,14 @@ def test_on_a_real_pulsar_both_measures_have_to_say_it(
     much = scaled(whole, "p50_ms", 30.0, metric=spoiled, system="epulsar", executors=16)
     assert (much[much.metric == kept].p50_ms == whole[whole.metric == kept].p50_ms).all()
     assert verdict(claim, {FIG7: much}) is judgement
+
+
+@pytest.mark.parametrize("claim", ["E8", "E9"])
+def test_on_our_brokers_too_all_moves_have_to_end(claim: str) -> None:
+    frame = fig7_tables()[FIG7]
+    ended = frame.assign(count=frame.topics.mask(frame.system == "pulsar", frame.topics - 1))
+    result = judge(claim_called(claim), {FIG7: ended})
+    assert result.judgement is Judgement.UNDECIDED and "127 of 128 moves" in result.problem
 
 
 def test_where_nothing_moves_the_game_decides_nothing() -> None:

@@ -11,12 +11,13 @@ from shlex import quote
 from collectors.probes import HARNESS, MACHINE
 from core.errors import MachineError
 from core.records import Json, Sample
-from testbed.hosts.ssh.connection import COMMAND_S, SshConnection
+from testbed.hosts.ssh.connection import SshConnection
 from testbed.hosts.ssh.inventory import Machine
 from testbed.hosts.ssh.keeping import Keeping
 from testbed.hosts.ssh.shipping import Shipped, script, ship
 
 FILE_S = 120.0
+SEEN_S = 120.0  # of what a long run's probes have seen, megabytes
 PROMPT_S = 5.0
 SILENCE_S = 30.0  # for so long a keeper waits for a word of ours
 ROUND_TRIPS = 60
@@ -148,8 +149,10 @@ class RemoteHost:
         return busy, steal
 
     def _seen(self, span_ns: tuple[int, int | None] = (0, 0), rows: bool = False) -> Json:
-        """Nothing of one that is lost meanwhile."""
+        """Nothing of one that is lost, which is told elsewhere; MachineError where one that is there does not say."""
         try:
-            return self.keeping.ask("seen", COMMAND_S, span_ns=span_ns, rows=rows)
+            return self.keeping.ask("seen", SEEN_S, span_ns=span_ns, rows=rows)
         except MachineError:
-            return {}
+            if self.keeping.lost:
+                return {}
+            raise

@@ -190,7 +190,8 @@ class Keeper:
         return {"at_ns": time.time_ns()}
 
     def do_seen(self, span_ns: tuple[int, int | None], rows: bool) -> Json:
-        """What the machine's probes have seen so far."""
+        """What the machine's probes have seen so far; an error where they see no more."""
+        self._probes.check()
         shares = self._probes.busy_share(*span_ns), self._probes.steal_share(*span_ns)
         samples = self._probes.samples(0) if rows else []
         return {"shares": shares, "rows": samples, "clock_step_ns": self._probes.clock_step_ns}

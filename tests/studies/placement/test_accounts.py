@@ -100,6 +100,12 @@ def test_a_topic_that_is_opened_before_it_is_drained_is_seen() -> None:
     assert spells[-1] == Spell("t", "broker2", 200, UNTIL_NS)
 
 
+def test_two_owners_at_once_are_seen_where_the_first_was_never_fenced() -> None:
+    both = [Event(10, "broker1", "open", "t"), Event(200, "broker2", "open", "t"), Event(300, "broker2", "open", "t")]
+    _, samples = ownership(both, UNTIL_NS)
+    assert [value for _, _, metric, value in samples if metric == "early_open_count"] == [0, 1, 1]
+
+
 @pytest.fixture
 def site(tmp_path: Path):
     with LocalSite(full_mesh(2, "0ms"), tmp_path / "run", tmp_path) as made:

@@ -4,8 +4,20 @@ import pytest
 
 from core.clients import Role
 from systems.api import Delivery, Effect, Report, Send, SetTimer, Timer
+from systems.parts.vivaldi import Coordinate
 from systems.placement.client import ClientNode
-from systems.placement.messages import Connect, Found, Lookup, Wanted
+from systems.placement.messages import (
+    AtSite,
+    ClientLocation,
+    Connect,
+    Connected,
+    Disconnect,
+    Found,
+    Here,
+    Lookup,
+    Noted,
+    Wanted,
+)
 from systems.placement.options import Options
 
 MANAGERS = ("manager1", "manager2", "manager3")
@@ -40,6 +52,29 @@ def test_every_manager_gets_its_turn(count: int, topics: int, answers: bool) -> 
     for of_topic in turns.values():
         assert len(of_topic) == 2 * count
         assert set(of_topic[:count]) == set(of_topic[count:]) == set(managers)
+
+
+def test_a_broker_is_not_taken_for_dead_where_the_proxy_is() -> None:
+    options = Options()
+    client, locate_ns = ClientNode("client", MANAGERS, options, 1), options.span("locate")
+    client.handle(Report(AtSite("proxy1")), 0)
+    client.handle(Report(Wanted("one", Role.CONSUMER)), 0)
+    client.handle(Delivery("manager1", Found("one", "b")), 10)
+    client.handle(Delivery("b", Connected("one", Role.CONSUMER)), 20)
+    here = Coordinate((0.0,) * 8, 1.5, 0.0, 1e-5)
+    client.handle(Delivery("proxy1", Here(here)), 30)
+    told = 0
+    for turn in range(1, 20):  # the proxy says nothing more
+        at_ns = turn * locate_ns
+        sent = [of for of in client.handle(Timer("locate", at_ns), at_ns) if isinstance(of, Send)]
+        if any(of.target == "b" and of.message == ClientLocation(here) for of in sent):
+            client.handle(Delivery("b", Noted((("one", Role.CONSUMER),))), at_ns + 1)
+            told += 1
+        assert Send("b", Disconnect("one", Role.CONSUMER)) not in sent
+    assert told == 18 and client.idle()
+    for turn in range(20, 25):  # nor does the broker
+        client.handle(Timer("locate", turn * locate_ns), turn * locate_ns)
+    assert not client.idle()
 
 
 def test_who_was_of_help_is_asked_first() -> None:

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.units import SECOND_NS
-from systems.placement.messages import Open, Used
-from testbed.brokers.machine import BrokerMachine, Spent, shares, used
+from systems.placement.messages import Open, Traffic, Used
+from testbed.brokers.machine import BrokerMachine, Counted, Spent, shares, traffic, used
 from testbed.brokers.plane import TopicPlane
 from testbed.hosts.loop import Clock
 from testbed.nodes.planes import ControlAt
@@ -29,6 +29,14 @@ def test_shares_are_of_what_the_machine_has() -> None:
 
 def test_a_broker_that_began_anew_has_used_nothing() -> None:
     assert used(MACHINE, Spent(9e9, 1.0, 9e9, 9e9), Spent(0.0, 2_000.0, 0.0, 0.0), SECOND_NS) == Used(0.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("span_s", [0.8, 1.0, 2.2])  # a look that is late, or comes after one that was left out
+def test_rates_are_of_the_time_between_two_looks(span_s: float) -> None:
+    before = Counted(7 * SECOND_NS, 500, 900)
+    now = Counted(round((7 + span_s) * SECOND_NS), 500 + round(1000 * span_s), 900 + round(3000 * span_s))
+    assert traffic("t", before, now) == Traffic("t", 1000.0, 3000.0)
+    assert traffic("t", now, before._replace(at_ns=now.at_ns + 1)) == Traffic("t", 0.0, 0.0)  # it began anew
 
 
 @given(st.lists(st.floats(-1e12, 1e12), min_size=3, max_size=3))

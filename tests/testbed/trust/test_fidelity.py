@@ -49,6 +49,8 @@ def test_a_run_without_a_blemish_is_valid_and_keeps_its_numbers():
         ({"queue_drop_count": 3}, "degraded", "queues dropped 3 packets"),
         ({"queue_drop_count": 300}, "invalid", "queues dropped 300 packets, 0.6% of all"),
         ({"queue_drop_count": 3, "packet_count": None}, "invalid", "queues dropped 3"),
+        ({"handover_lateness_ns": 300 * MS}, "degraded", "a client's host was moved 300.000 ms late"),
+        ({"handover_lateness_ns": 5000 * MS}, "invalid", "a client's host"),
         ({"clock_step_ns": -MS}, "degraded", "the clock was set by 1.000 ms"),
         ({"clock_step_ns": 5 * MS}, "invalid", "the clock"),
         ({"merged_read_share": 0.9}, "degraded", "several commands"),
