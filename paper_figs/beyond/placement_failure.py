@@ -171,13 +171,14 @@ def recovery(curves: Frame, elections: Frame, moves: Frame) -> Frame:
 
     ``elections``: a row a run: system, scenario, and after_s, when somebody is elected after the fault began, or null;
     ``moves``: of ``_moves``.
-    lost: share of messages not in bound that are so without a fault, from the fault on, at most; unled_s: until
+    lost: share of messages not in bound that are so without a fault, from the fault on, at most of a step; cost_s: the
+    same over all steps, in seconds of messages (clients that move a little earlier or later cancel out); unled_s: until
     somebody is elected, on average (null: the leader stays, or in some run nobody is); held_s: until no message is
     held up any more, beside those of the run without a fault; back_s: until the share in bound stays within
     ``RECOVERED``.  Null: not by the end.  moves, usual_moves: of a run, on average, with the fault and without; null:
     not counted.
     """
-    columns = ["system", "scenario", "lost", "unled_s", "held_s", "back_s", "moves", "usual_moves"]
+    columns = ["system", "scenario", "lost", "cost_s", "unled_s", "held_s", "back_s", "moves", "usual_moves"]
     rows = []
     for (system, scenario), part in curves[curves.scenario != NO_FAULT].groupby(["system", "scenario"]):
         here = part.set_index("t_s")[lambda at: at.index >= FROM_S]
@@ -185,7 +186,7 @@ def recovery(curves: Frame, elections: Frame, moves: Frame) -> Frame:
         unled_s = _of(elections, system, scenario).after_s.mean(skipna=False)
         counts = [_of(moves, system, key).move_count.mean() for key in (scenario, NO_FAULT)]
         lasting = [lasts_s(bad, STEP_S, FROM_S) for bad in (held, less > RECOVERED)]
-        rows.append([system, scenario, less.max(), unled_s, *lasting, *counts])
+        rows.append([system, scenario, less.max(), STEP_S * less.sum(), unled_s, *lasting, *counts])
     return frame_of(rows, columns).astype(dict.fromkeys(columns[2:], float))
 
 
@@ -251,7 +252,7 @@ def _words(row: Frame) -> str:
     led = "no new leader" if back.unled_s != back.unled_s else f"no leader for {back.unled_s:.1f} s"
     spans = (back.held_s, back.back_s)
     held, fewer = ("to the end" if span != span else f"{span:.0f} s" if span else "none" for span in spans)
-    words = f"{led}\nheld up: {held}\nfewer in bound: {fewer}"
+    words = f"{led}\nheld up: {held}\nfewer in bound: {fewer}\nin all: {back.cost_s:.1f} s of messages"
     return words if back.moves != back.moves else f"{words}\nmoves: {whole(back.moves)} of {whole(back.usual_moves)}"
 
 
@@ -264,7 +265,7 @@ NOTES = (
     "of life). Held up: until the last message that took longer than a second beside the same run without a fault; "
     "clients take a broker for dead after 12 s, and ask another manager after 2 s, each of them anew: after the "
     "crash of a manager those that have not asked before lose that time. Fewer in bound: until it is less than 5 % "
-    "of all messages. Sums over the repetitions. With --broker pulsar: swarms that fly over four zones, on "
+    "of all messages; in all: what is not in the bound that is so without a fault. Sums over the repetitions. With --broker pulsar: swarms that fly over four zones, on "
     "Apache Pulsar or its model; moves: of topics that landed from 30 to 60 s, of those without a fault; a broker of "
     "Pulsar's goes with its node."
 )

@@ -165,7 +165,7 @@ def test_recovery_counts_from_the_fault() -> None:
     found = failure.recovery(failing_curves(), failing_elections(), counted_moves())
     assert (found.held_s == 8).all()
     assert (found.back_s == 20).all()
-    assert (found.lost == 1).all()
+    assert (found.lost == 1).all() and (found.cost_s == 20).all()
     led = found.set_index(["system", "scenario"]).unled_s
     assert led.loc["epulsar", "manager"] == 6
     assert led.isna().sum() == len(led) - 1
@@ -176,6 +176,14 @@ def test_recovery_counts_from_the_fault() -> None:
     assert moves.loc["epulsar", "manager"].tolist() == [3, 8]
     assert moves.moves.isna().sum() == len(moves) - 1
     assert moves.usual_moves.notna().sum() == len(moves) / 2
+
+
+def test_who_moves_a_little_later_costs_nothing() -> None:
+    curves = failing_curves()
+    at = {name: (curves.scenario == "manager") & (curves.t_s == t_s) for name, t_s in (("late", 60), ("early", 62))}
+    curves.loc[at["late"], "in_bound"], curves.loc[at["early"], ["in_bound", "usual_in_bound"]] = 50.0, [100.0, 50.0]
+    found = failure.recovery(curves, failing_elections(), counted_moves()).set_index("scenario")
+    assert (found.loc["manager", "cost_s"] == 20).all() and (found.loc["manager", "back_s"] == 32).all()
 
 
 @pytest.mark.parametrize("broker", ["ours", "pulsar"])

@@ -34,6 +34,7 @@ from queue import SimpleQueue
 from typing import IO, NoReturn
 
 from collectors.probes import Probes
+from core.errors import MachineError
 from core.records import Json
 from testbed.hosts.capabilities import tool
 from testbed.hosts.cleaning import kill_left, kill_marked
@@ -96,7 +97,7 @@ class Keeper:
             what, number = command.pop("do"), command.pop("number", None)
             try:
                 answer = getattr(self, f"do_{what}")(**command)
-            except (OSError, subprocess.SubprocessError) as error:
+            except (OSError, subprocess.SubprocessError, MachineError) as error:
                 answer = {"error": str(error)}
             if number is not None:
                 self.say(answer=number, **answer)
