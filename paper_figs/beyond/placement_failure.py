@@ -265,9 +265,9 @@ NOTES = (
     "of life). Held up: until the last message that took longer than a second beside the same run without a fault; "
     "clients take a broker for dead after 12 s, and ask another manager after 2 s, each of them anew: after the "
     "crash of a manager those that have not asked before lose that time. Fewer in bound: until it is less than 5 % "
-    "of all messages; in all: what is not in the bound that is so without a fault. Sums over the repetitions. With --broker pulsar: swarms that fly over four zones, on "
-    "Apache Pulsar or its model; moves: of topics that landed from 30 to 60 s, of those without a fault; a broker of "
-    "Pulsar's goes with its node."
+    "of all messages; in all: what is not in the bound that is so without a fault. Sums over the repetitions. With "
+    "--broker pulsar: swarms that fly over four zones, on Apache Pulsar or its model; moves: of topics that landed "
+    "from 30 to 60 s, of those without a fault; a broker of Pulsar's goes with its node."
 )
 TITLE = "Placement when managers, store, brokers or paths fail"
 EXPERIMENT = Experiment("placement-failure", TITLE, "ours; ePulsar does not say", points, (BROKER,), repetitions=FEWER)
