@@ -2,6 +2,9 @@
 
 Two regimes, a key each: 20 a second (``deployed``) and 30 a minute (``deployed-minute``).  How much is granted and how
 far beyond the limit it gets stand for every load and every shape of load; what that costs beside them.
+
+A sliding window is judged strictly (table ``groups``, decided_over_share).  HAProxy's counter weighs this period's
+count and the last one's, so that one HAProxy alone may admit nearly 2 N in a period that begins anywhere.
 """
 
 from dataclasses import replace
