@@ -15,7 +15,7 @@ from testbed.nodes.sockets import LoopSocket, reason
 from testbed.servers.wire_plane import REDIAL_NS
 
 MOST_CONNECTIONS = 256  # ours: of one node, by HTTP; what is asked beyond that waits its turn
-_ERROR, _BROKEN = 500, HttpAnswer(503, b"")  # from which status on; what a greeting hears whose connection ends
+_ERRORS, _BROKEN = (400, *range(500, 600)), HttpAnswer(503, b"")  # ratelimit's is 400; a connection that ends is one
 
 
 class _Link(LoopSocket):
@@ -105,7 +105,7 @@ class AskingPlane(Plane):
             self._report(Answered(question.request_id, answer))
         elif isinstance(answer, Exception):
             raise MachineError(f"the server refuses what it is asked before the run: {answer}", "see its log")
-        elif isinstance(answer, HttpAnswer) and answer.status >= _ERROR:  # it is not there yet, or not ready
+        elif isinstance(answer, HttpAnswer) and answer.status in _ERRORS:  # it is not ready yet
             self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._greet, question)
         else:
             self._to_greet.discard(question.request_id)
