@@ -152,7 +152,8 @@ def over_contract(
 
     * bucket, and split, whose parts make one: ``excess``;
     * fixed-window: the most in a window of a period, aligned to time 0, less N;
-    * sliding-window: the most in any window of a period, less N.
+    * sliding-window: the most in any window of a period, less N.  Strictly: who weighs this window's count and the
+      last one's, as HAProxy does, may have nearly N here without any delay.
 
     A verdict was given between the two instants: what is beyond by both of them is beyond; by one alone it need not be.
 

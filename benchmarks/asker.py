@@ -57,6 +57,11 @@ class Asker:
         self._opened.close()
 
     @property
+    def under_way(self) -> int:
+        """How many questions are not answered yet."""
+        return sum(len(link.asked) for link in self._links.values())
+
+    @property
     def room(self) -> int:
         """For how many questions there is room on the connection that is next."""
         return self.depth - len(self.free[-1].asked) if self.free else 0
@@ -86,6 +91,13 @@ def _received(link: _Link) -> bytes:
     if not data:
         raise MachineError("the server hangs up", "see its log")
     return data
+
+
+def warm(asker: Asker, questions: Iterator[bytes], verdict: Callable[[Any], bool | None], limit_s: float) -> None:
+    """Ask for nothing; MachineError where an answer is still to come, which would be taken for one to what follows."""
+    ask_all(asker, questions, verdict, limit_s)
+    if asker.under_way:
+        raise MachineError(f"{asker.under_way} questions are not answered within {LAST_S:g} s", "see the server's log")
 
 
 def ask_all(

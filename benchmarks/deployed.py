@@ -15,15 +15,15 @@ import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from heapq import heappop, heappush
-from math import nan
+from math import inf, nan
 from pathlib import Path
 from textwrap import fill
 from typing import Any, NamedTuple
 
 import psutil
 
-from benchmarks.asker import ERROR, REJECTED, Asker, ask_all
-from benchmarks.hot_key import LATE_SHARE, LOWEST_RPS, Rung, climb, counts, knee, others_s
+from benchmarks.asker import ERROR, REJECTED, Asker, ask_all, warm
+from benchmarks.hot_key import LATE_SHARE, LOWEST_RPS, WARMING, WARMING_S, Rung, climb, counts, knee, others_s
 from core.errors import HarnessError, MachineError, SpecError
 from core.records import Options, Request
 from core.registry import configure
@@ -156,7 +156,8 @@ def user(number: int) -> str:
 def measure_memory(case: Case, driver: Driver, keys: int, fill_s: float = FILL_S) -> Memory:
     """Ask each key once, but a sample spread evenly over them up to its limit; and the sample again at the end.
 
-    A key that was forgotten has its whole limit again.  ``kept`` is nan where that tells nothing.
+    Other keys come first: what connections and first questions take is no key's.  A key that was forgotten has its
+    whole limit again.  ``kept`` is nan where that tells nothing.
     """
     config = long_config(driver, case)
     quota, sampled = quota_of(config), min(SAMPLED, keys)
@@ -164,14 +165,16 @@ def measure_memory(case: Case, driver: Driver, keys: int, fill_s: float = FILL_S
     assert found and driver.ask(user(keys), 1, quota, config) == before + user(keys).encode() + after
     sample = [place * keys // sampled for place in range(sampled)]
     turns = dict.fromkeys(sample, quota.count)
+    others = (before + user(keys + each).encode() + after for each in range(WARMING))
     first = (before + user(each).encode() + after for each in range(keys) for _ in range(turns.get(each, 1)))
     again = (before + user(each).encode() + after for each in sample for _ in range(quota.count))
     depth, names = 1 if case.system in UNPIPELINED else DEPTH, names_of(case)
     with _environment(ROOM), running(case, driver, config) as servers:
-        resident, begun_s, window = _resident_bytes(servers), time.monotonic(), time.time() // DAY_S
         with Asker(servers.reached_from(names[0]), driver.wire, CONNECTIONS, depth) as asker:
+            warm(asker, others, driver.verdict, WARMING_S)
+            resident, begun_s, window = _settled_bytes(servers), time.monotonic(), time.time() // DAY_S
             verdicts = ask_all(asker, first, driver.verdict, fill_s)
-        took_s, grown = time.monotonic() - begun_s, _settled_bytes(servers)
+            took_s, grown = time.monotonic() - begun_s, _settled_bytes(servers)
         with Asker(servers.reached_from(names[-1]), driver.wire, CONNECTIONS, depth) as asker:
             told = ask_all(asker, again, driver.verdict, fill_s)
     asked = keys_of(len(verdicts), turns)
@@ -318,9 +321,7 @@ def measure_rungs(case: Case, driver: Driver, repeats: int) -> tuple[list[Rung],
 
 def _memory_text(case: Case, memory: Memory, peer: Memory | None) -> str:
     ratio = f"{memory.key_bytes / peer.key_bytes:6.2f}" if peer and peer.key_bytes > 0 else f"{'-':>6}"
-    kept = "?" if memory.kept != memory.kept else f"{memory.kept:.1%}"
-    if memory.model_bytes is not None:
-        kept = ""
+    kept = "" if memory.model_bytes is not None else "?" if memory.kept != memory.kept else f"{memory.kept:.1%}"
     text = (
         f"{case.nodes:5} {memory.after_bytes / MIB:9,.0f} {memory.key_bytes:7,.0f} {ratio} {kept:>7} {memory.errors:6,}"
     )
@@ -331,14 +332,14 @@ def _rungs_text(rungs: Sequence[Rung], peer: Sequence[Rung]) -> str:
     found, of_peer = knee(rungs), knee(peer).rate_rps if peer else None
     more, rate_rps = ("", found.rate_rps) if found.rate_rps else (">", found.below_rps)
     ratio = f"{more}{rate_rps / of_peer:.2f}" if rate_rps and of_peer else "-"
-    reached = f"{more}{rate_rps:,.0f}" if rate_rps else "late"
+    reached = f"{more}{rate_rps:,.0f}" if rate_rps else "late" if rungs[0].wait_ns < inf else "errors"
     return f" {rungs[0].wait_ns / 1000:7,.0f} us {reached:>10} {ratio:>6} {sum(rung.errors for rung in rungs):6,}"
 
 
 def _ladder_text(rungs: Sequence[Rung], others: float) -> str:
     steps = (
         f"{rung.rate_rps:,.0f}/s {rung.wait_ns / 1000:,.0f} ({rung.late_ns / 1000:,.0f})"
-        + ("" if counts(rung, rungs[0]) else " late, not counted")
+        + ("" if counts(rung, rungs[0]) else " not counted")
         for rung in rungs
     )
     text = f"{'; '.join(steps)}; others had {others:.2f} cores"

@@ -7,7 +7,7 @@ not who asks it: how late each request was taken up; a rate at which that was mu
 import gc
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from math import inf, sqrt
 from statistics import median
@@ -31,7 +31,10 @@ DEPTHS = {"http": 1, "resp": 128}
 
 
 class Rung(NamedTuple):
-    """One rate: the median wait, and within what nine tenths of the requests were taken up after their instants."""
+    """One rate: the median wait, and within what nine tenths of the requests were taken up after their instants.
+
+    ``errors``: requests without a verdict; they wait for ever.
+    """
 
     rate_rps: float
     wait_ns: float
@@ -40,8 +43,8 @@ class Rung(NamedTuple):
 
 
 def counts(rung: Rung, base: Rung) -> bool:
-    """Whether the generator was in time."""
-    return rung.late_ns <= LATE_SHARE * base.wait_ns
+    """Whether the generator was in time, for a first wait that can double: one of errors is infinite."""
+    return rung.late_ns <= LATE_SHARE * base.wait_ns < inf
 
 
 def next_rate(rungs: Sequence[Rung]) -> float | None:
@@ -104,8 +107,14 @@ def offer(asker: Asker, content: bytes, due_ns: Sequence[int]) -> tuple[list[flo
     return waits, late, told
 
 
+def waits_of(waits: Sequence[float], told: Sequence[Any], verdict: Callable[[Any], bool | None]) -> list[float]:
+    """The waits that ``offer`` gives, infinite where what was told is no verdict: a soon error is no short wait."""
+    pairs = zip(waits, told, strict=True)
+    return [inf if answer is None or verdict(answer) is None else wait for wait, answer in pairs]
+
+
 def climb(at: ServerAt, driver: Driver, config: Any, repeats: int, most_rps: float = HIGHEST_RPS) -> list[Rung]:
-    """A rung for each rate that ``next_rate`` wants, to ``most_rps`` at most: medians of ``repeats``."""
+    """A rung for each rate that ``next_rate`` wants, to ``most_rps`` at most: medians of ``repeats``, most errors."""
     content, rungs, rng = driver.ask("hot", 1, quota_of(config), config), list[Rung](), generator(1, "hot")
     with Asker(at, driver.wire, CONNECTIONS[driver.wire], DEPTHS[driver.wire]) as asker:
         ask_all(asker, iter([content] * WARMING), driver.verdict, WARMING_S)
@@ -115,11 +124,11 @@ def climb(at: ServerAt, driver: Driver, config: Any, repeats: int, most_rps: flo
             gaps = rng.exponential(SECOND_NS / rate_rps, int(rate_rps * SPAN_S))
             due_ns = np.cumsum(gaps).astype(np.int64).tolist()
             with Asker(at, driver.wire, CONNECTIONS[driver.wire], DEPTHS[driver.wire]) as asker, _without_pauses():
-                waits, late, told = offer(asker, content, due_ns)
-            errors = sum(answer is None or driver.verdict(answer) is None for answer in told)
-            tries.append((median(waits), float(np.percentile(late, 90)), errors))
-        wait_ns, late_ns, errors = (median(column) for column in zip(*tries, strict=True))
-        rungs.append(Rung(rate_rps, wait_ns, late_ns, int(errors)))
+                offered, late, told = offer(asker, content, due_ns)
+            waits = waits_of(offered, told, driver.verdict)
+            tries.append((median(waits), float(np.percentile(late, 90)), waits.count(inf)))
+        waits_ns, lates_ns, errors = zip(*tries, strict=True)
+        rungs.append(Rung(rate_rps, median(waits_ns), median(lates_ns), int(max(errors))))
     return rungs
 
 

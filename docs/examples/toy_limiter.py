@@ -8,9 +8,9 @@ docs/deployed.md builds it step by step.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
-from urllib.parse import quote
 
 from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
+from systems.parts.drivers import counts_requests, word
 
 PORT = 8080
 SERVER = __file__.removesuffix("toy_limiter.py") + "toy_server.py"
@@ -46,7 +46,8 @@ class Toy(Driver):
         return ", ".join(name for name, answer in answers.items() if b"200 OK" not in answer)
 
     def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
-        return http(f"/{quote(user, safe='', errors='surrogatepass')}")
+        counts_requests(self.key, cost)
+        return http(f"/{word(user)}")
 
     def verdict(self, answer: Any) -> bool | None:
         return {(200, b""): True, (429, b""): False}.get(answer)

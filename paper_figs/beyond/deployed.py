@@ -2,8 +2,12 @@
 
 Two regimes, a key each: 20 a second (``deployed``) and 30 a minute (``deployed-minute``).  How much is granted and how
 far beyond the limit it gets stand for every load and every shape of load; what that costs beside them.
+
+A sliding window is judged strictly (table ``groups``, decided_over_share).  HAProxy's counter weighs this period's
+count and the last one's, so that one HAProxy alone may admit nearly 2 N in a period that begins anywhere.
 """
 
+from dataclasses import replace
 from functools import partial
 from itertools import product
 
@@ -139,10 +143,11 @@ def measure_d5(tables: Tables) -> Evidence:
 
 
 def measure_d6(tables: Tables) -> Evidence:
-    """Who counts rejected requests as well rejects for good."""
+    """Who counts rejected requests as well rejects for good, but not everybody: who does that limits nothing."""
     of = partial(_group, tables, "deployed", "haproxy, all")
     shapes = "even", "skewed"
-    return Evidence(tuple(below(f"{s}: granted at 2 times", of(s, 2, "granted_ratio"), 0.5) for s in shapes))
+    checks = (below(f"{shape}: granted at 2 times", of(shape, 2, "granted_ratio"), 0.5) for shape in shapes)
+    return Evidence(tuple(replace(check, low=0.02) for check in checks))
 
 
 def measure_d7(tables: Tables) -> Evidence:
@@ -165,12 +170,12 @@ def measure_d8(tables: Tables) -> Evidence:
 
 
 def measure_d9(tables: Tables) -> Evidence:
-    """The sign of HAProxy's error turns with the regime."""
+    """The sign of HAProxy's error turns with the regime; who withholds everything has none."""
     measure = partial(_group, tables, "deployed-minute", "haproxy", "even", SLOW.highest)
     fast = _group(tables, "deployed", "haproxy", "even", FAST.highest, "decided_excess_share")
     return Evidence(
         (
-            below("granted at 10 times 30 a minute", measure("granted_ratio"), 0.9),
+            replace(below("granted at 10 times 30 a minute", measure("granted_ratio"), 0.9), low=0.3),
             below("excess at 10 times 30 a minute", measure("decided_excess_share"), 1.0, "c"),
             above("excess at 5 times 20 a second", fast, 1.0, "c"),
         )

@@ -2,7 +2,8 @@
 
 Five cities, four keys each at half and at twice the limit of 20 a second.  From the fifth second on the processes
 of the limiter in New York are dead (single stores are there), or Sydney is cut off, or every link loses 1 % of its
-packets.  Whoever has no answer within a second, or an error, decides alone and admits, as Envoy does by default.
+packets, so that 3 % are lost on a way between cities, over three links.  Whoever has no answer within a second, or an
+error, decides alone and admits, as Envoy does by default.
 
 A request belongs to the second in which it was decided, one that was lost to that in which it was sent.
 """
@@ -12,15 +13,29 @@ from functools import partial
 
 from analysis.tables import collect, computed_once
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
-from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import Experiment
 from paper_figs.beyond import contenders, grants
 from paper_figs.beyond.configurations import configurations
-from paper_figs.beyond.contenders import CONTENDERS, FAST, HASTY, ORACLE, PRODUCTS, REPLICA, SHORT_LEASES, Regime
-from paper_figs.beyond.faults import Faults, crash, cut
+from paper_figs.beyond.contenders import CONTENDERS, HASTY, ORACLE, REPLICA, SHORT_LEASES
+from paper_figs.beyond.deployed_faults import (
+    CUT,
+    FROM_SHARE,
+    KILLED,
+    LOSSY,
+    NAMES,
+    NEW_YORK,
+    REGIME,
+    SCENARIOS,
+    SYDNEY,
+    UNTIL_SHARE,
+    points,
+    scenario_of,
+    since_s,
+    times,
+)
 from paper_figs.beyond.limiter_rows import named_rows, row_points
-from paper_figs.beyond.wan import CITIES, LIVE, LIVE_CLAIM, REPETITIONS
+from paper_figs.beyond.wan import CITIES, LIVE_CLAIM, REPETITIONS
 from paper_figs.drawing import GREY, curve, label, log_axis, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, legend_above, rule_key
@@ -28,26 +43,6 @@ from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, samples, where
 from paper_figs.style import Style
 
-REGIME = Regime(FAST.said, FAST.count, FAST.period, (0.5, 2), 4, FAST.duration, ("even",))
-FROM_SHARE, UNTIL_SHARE = 0.2, 0.8  # of a run: when the fault begins, and when looking at it ends
-LOSS = 0.01
-KILLED, CUT, LOSSY = "killed", "cut", "lossy"
-SCENARIOS = {
-    KILLED: Style("New York's process killed", "#D55E00", "s", "-"),
-    CUT: Style("Sydney cut off", "#0072B2", "o", "-"),
-    LOSSY: Style("1 % of packets lost", "#009E73", "^", "-"),
-}
-NAMES = {  # in which scenarios
-    "nginx": (KILLED,),
-    "redis-gcra": (KILLED, CUT, LOSSY),
-    "ratelimit": (KILLED, CUT, LOSSY),
-    REPLICA: (KILLED,),
-    HASTY: (KILLED,),
-    "bucket4j": (KILLED, CUT),
-    "haproxy": (KILLED, CUT, LOSSY),
-    SHORT_LEASES: (KILLED, CUT, LOSSY),
-    "counter": (KILLED, CUT, LOSSY),
-}
 OUTCOMES = {  # columns of the tables, and how they look
     "answered": Style("answered by the limiter", "#BBBBBB", "", "-"),
     "error": Style("decided alone after an error", "#E69F00", "", "-"),
@@ -55,54 +50,17 @@ OUTCOMES = {  # columns of the tables, and how they look
     "lost": Style("lost with its node", "#000000", "", "-"),
 }
 SHOWN = ("redis-gcra", "ratelimit", HASTY, "bucket4j", "haproxy", "counter")  # second by second
-NEW_YORK, SYDNEY = "New York", "Sydney"
+LONGER = 1.3  # a wait's p99 while packets are lost, over that before
 BACK_S, PROMOTED = 4, 0.7  # a promoted replica answers that share at an end: New York's own process stays dead
-
-
-def faults_of(scenario: str, name: str, duration_s: float) -> Faults:
-    """What goes wrong for one contender, in a run of that length.
-
-    Of a deployed limiter the servers die, and its callers go on; ours is one process with its caller.  Servers
-    that are cut off stay so: healed, TCP waits for seconds before it tries again, which is no fault that was declared.
-    Ours are joined again, for a run ends when they have told each other everything.
-    """
-    from_s, until_s = round(FROM_SHARE * duration_s), round(UNTIL_SHARE * duration_s)
-    if scenario == CUT:
-        return cut([f"n{CITIES.index(SYDNEY) + 1}"], from_s, None if name in PRODUCTS else round(duration_s) - 1)
-    if scenario == LOSSY:
-        every = {"kind": "link-loss", "a": "*", "b": "*"}
-        begins = {**every, "at": f"{from_s}s", "loss_probability": LOSS}
-        return [begins, {**every, "at": f"{until_s}s", "loss_probability": 0.0}]
-    return [{"kind": "server-crash", "at": f"{from_s}s", "node": "n1"}] if name in PRODUCTS else crash("n1", from_s)
-
-
-def since_s(share: float) -> int:
-    """How long after the fault began that share of a run is over, in s."""
-    return round((share - FROM_SHARE) * duration_ns(REGIME.duration) / SECOND_NS)
-
-
-def points(scale: Scale, options: Options) -> list[RunSpec]:
-    """Each contender in its scenarios, emulated, and the oracle, whom no fault reaches."""
-    specs = [contenders.oracle(REGIME, scale)]
-    duration_s = duration_ns(str(specs[0].study_options["duration"])) / SECOND_NS
-    for name in contenders.names_of(scale, tuple(NAMES)):
-        for scenario in NAMES[name] if scale.name != "tiny" else (KILLED,):
-            faults = faults_of(scenario, name, duration_s)
-            specs.append(contenders.point(name, REGIME, scale, testbed=LIVE, faults=faults))
-    return specs
-
-
-def times(spec: RunSpec) -> int:
-    """Seven of who depends on how often Sentinels have to vote, and of the oracle for them; two of the counter."""
-    return {"centralised": 7, "crdt-counter": 2}.get(spec.system, 7 if "failover_timeout" in spec.system_options else 1)
 
 
 def tables(data: Data) -> FigureTables:
     """What was decided while the fault lasts; all with name, scenario, testbed, validity and repetition.
 
-    ``runs``: a row a run: the shares ``OUTCOMES`` of its requests, p50_ms, p99_ms; ``cities``: the shares by city;
-    ``seconds``: by second of the whole run, since_s after the fault; ``groups``: by factor granted_ratio, of the
-    requests that were sent meanwhile, and decided_excess_share, of those that were admitted meanwhile.
+    ``runs``: a row a run: the shares ``OUTCOMES`` of its requests, p50_ms and p99_ms of their wait, and p99_before_ms
+    of that from the run's beginning to the fault; ``cities``: the shares by city; ``seconds``: by second of the whole
+    run, since_s after the fault; ``groups``: by factor granted_ratio, of the requests that were sent meanwhile, and
+    decided_excess_share, of those that were admitted meanwhile.
     """
     from analysis import deployed, limiting
 
@@ -110,24 +68,26 @@ def tables(data: Data) -> FigureTables:
     mine = runs[runs.name != ORACLE].drop(columns=["from_ns", "until_ns"])
     assert data.spark is not None
     spans = data.spark.createDataFrame(runs[["run_id", "from_ns", "until_ns"]])
+    before = data.spark.createDataFrame(runs[["run_id"]].assign(from_ns=0, until_ns=runs.from_ns))
     requests, told = deployed.by_second(grants.in_groups(data, REGIME), data.samples)
     with computed_once(requests) as each:
         during, told_then = deployed.within(each, spans), deployed.within(told, spans)
         sent_then = deployed.within(each, spans, "intended_at_ns")
         of_runs = _shares(mine, deployed.answers(during, told_then, data.runs))
-        waits = collect(deployed.waits(during), ["run_id"]).drop(columns="decided_count")
+        waits, earlier = (collect(deployed.waits(of), ["run_id"]) for of in (during, deployed.within(each, before)))
         cities = _shares(mine, deployed.answers(during, told_then, data.runs, ("node",)), "node")
         seconds = _shares(mine, deployed.answers(each, told, data.runs, ("t_ns",)), "t_ns")
         group = ["run_id", "shape", "factor"]
         granted = collect(deployed.granted(sent_then, limiting.with_oracle(data.runs)), group)
         excess = collect(deployed.excess(during, data.runs), group)
-    for name in ("p50", "p99"):
-        waits[f"{name}_ms"] = waits.pop(f"{name}_ns") / MILLISECOND_NS
+    waits = waits.merge(earlier[["run_id", "p99_ns"]], how="left", on="run_id", suffixes=("", "_before"))
+    for name, column in (("p50_ms", "p50_ns"), ("p99_ms", "p99_ns"), ("p99_before_ms", "p99_ns_before")):
+        waits[name] = waits.pop(column) / MILLISECOND_NS
     cities["city"] = [CITIES[int(node[1:]) - 1] for node in cities.pop("node")]
     begins = seconds.run_id.map(runs.set_index("run_id").from_ns)
     seconds["since_s"] = (seconds.pop("t_ns") - begins) / SECOND_NS
     return {
-        "runs": of_runs.merge(waits, on="run_id", how="left"),
+        "runs": of_runs.merge(waits.drop(columns="decided_count"), on="run_id", how="left"),
         "cities": cities,
         "seconds": seconds,
         "groups": mine.merge(granted, on="run_id").merge(excess, on=group),
@@ -143,14 +103,6 @@ def _runs(data: Data) -> Frame:
     told = zip(runs.name, runs.faults, lengths_s, strict=True)
     runs["scenario"] = ["" if run[0] == ORACLE else scenario_of(*run) for run in told]
     return runs[["run_id", "name", "scenario", "testbed", "validity", "repetition", "from_ns", "until_ns"]]
-
-
-def scenario_of(name: str, faults: Faults, length_s: float) -> str:
-    """Which one a contender's run is."""
-    for scenario in SCENARIOS:
-        if list(faults_of(scenario, name, length_s)) == list(faults):
-            return scenario
-    raise KeyError(f"no scenario of {name} has the faults {list(faults)}")
 
 
 def _shares(runs: Frame, answers: SparkFrame, by: str = "") -> Frame:
@@ -296,29 +248,37 @@ def measure_d23(tables: Tables) -> Evidence:
         checks.append(at_least(f"{name}: answered elsewhere", _elsewhere(tables, name, CUT, SYDNEY), 0.99))
     checks.append(at_least("haproxy: answered", _of_runs(tables, "haproxy", CUT, "answered"), 0.99))
     checks.append(Check("counter: granted", _granted(tables, "counter", CUT), 1.2, 1.5))
-    checks.append(at_most("leases: granted", _granted(tables, SHORT_LEASES, CUT), 1.2))
+    checks.append(Check("leases: granted", _granted(tables, SHORT_LEASES, CUT), 0.8, 1.2))
     return Evidence(tuple(checks))
 
 
 def measure_d24(tables: Tables) -> Evidence:
-    """TCP hides what is lost from the answers, and not from the wait."""
-    runs = tables["deployed-failures/runs"]
+    """TCP hides what is lost from the answers, and not from the wait, beside that of the same run before the loss.
+
+    The first campaign's bound was 400 ms, and without any loss the p99 is 422 and 516 ms already (``deployed``).  This
+    one was set after that campaign's values, 710 and 924 ms, had been seen.
+    """
     checks = []
     for name in ("redis-gcra", "ratelimit"):
         checks.append(at_least(f"{name}: answered", _of_runs(tables, name, LOSSY, "answered"), 0.95))
-        p99_ms = samples(by_repetition(runs, "p99_ms", name=name, scenario=LOSSY))
-        checks.append(above(f"{name}: p99 of the wait", p99_ms, 400.0, "ms"))
+        runs = where(tables["deployed-failures/runs"], name=name, scenario=LOSSY)
+        longer = by_repetition(runs, "p99_ms") / by_repetition(runs, "p99_before_ms")
+        checks.append(at_least(f"{name}: p99 of the wait, over that before", samples(longer), LONGER))
     return Evidence(tuple(checks))
 
 
 def measure_d25(tables: Tables) -> Evidence:
-    """Ours lose what reaches the dead process; the others go on within the limit, and reject nobody in vain."""
+    """Ours lose what reaches the dead process; the others go on within the limit, and reject next to nobody in vain.
+
+    At half the limit everything is right to admit, and survivors are asked four fifths of it.  Below the lower bound
+    they reject one in twenty of these; above the upper one nobody is dead.  Both were set after the first campaign.
+    """
     checks = []
     for name in (SHORT_LEASES, "counter"):
         excess = _of_groups(tables, name, KILLED, "decided_excess_share")
         checks.append(at_most(f"{name}: excess at twice the limit", excess, 1.0, "c"))
         few = _granted(tables, name, KILLED, min(REGIME.factors))
-        checks.append(at_least(f"{name}: granted at half the limit", few, 0.7))
+        checks.append(Check(f"{name}: granted at half the limit", few, 0.76, 0.9))
     return Evidence(tuple(checks))
 
 
@@ -363,12 +323,13 @@ SENTENCES = {
     ),
     "D24": (
         measure_d24,
-        "1 % of lost packets costs single stores at most 5 % of the answers, and one request in a hundred over 400 ms.",
+        "Where each link loses 1 % of its packets, 3 % a way between cities, single stores still give 95 % of the "
+        "answers, and the wait's 99th percentile is at least 1.3 times that before.",
     ),
     "D25": (
         measure_d25,
         "With one of five processes dead leases and the CRDT counter stay within a bucket of the limit, and at half "
-        "the limit reject nobody of the rest.",
+        "the limit reject next to nobody of the rest.",
     ),
     "D26": (
         measure_d26,
@@ -387,13 +348,13 @@ NOTES = (
     "New York (single stores, the allocator of leases), London, Singapore, Sao Paulo, Sydney; four keys each at half "
     "and at twice the limit of 20 a second, evenly. From the 5th of 20 seconds on: all processes of the deployed "
     "limiter in New York are killed, of ours the one process there; or Sydney is cut off; or, until the 16th, each "
-    "link loses 1 % of its packets; shares are those of the 5th to the 16th. Leases are of 5 s, so that they run out "
-    "meanwhile. Whoever has an error, or no answer within a second, decides alone and admits. Sentinels, one a city, "
-    "call a Redis dead after 5 s and promote a replica in Sydney, once three agree on who does it; where nobody is "
-    "elected they try again after 6 minutes, as shipped. Those told to hurry: after 2 s, and 4 s; they, and D27, came "
-    "after the others had been seen. Granted: admitted over what one token bucket without delay and without fault "
-    "admits of the same requests; excess: the most admitted above c + r t. Error bars: 95 % intervals over the "
-    "repetitions; bars and lines are means. Of ours Sydney is joined again a second before the end."
+    "link loses 1 % of its packets, 3 % a way between cities; shares are those of the 5th to the 16th. Leases are of 5 "
+    "s, so that they run out meanwhile. Whoever has an error, or no answer within a second, decides alone and admits. "
+    "Sentinels, one a city, call a Redis dead after 5 s and promote a replica in Sydney, once three agree on who does "
+    "it; where nobody is elected they try again after 6 minutes, as shipped. Those told to hurry: after 2 s, and 4 s; "
+    "they, and D27, came after the others had been seen. Granted: admitted over what one token bucket without delay "
+    "and without fault admits of the same requests; excess: the most admitted above c + r t. Error bars: 95 % "
+    "intervals over the repetitions; bars and lines are means. Of ours Sydney is joined again a second before the end."
 )
 TITLE = "What clients are told when a limiter is partly gone"
 EXPERIMENT = Experiment("deployed-failures", TITLE, "ours", points, repetitions=REPETITIONS, times=times)

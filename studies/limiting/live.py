@@ -215,6 +215,9 @@ def played(site: Site, asked: Limiting, mark: Callable[[], int] = time.time_ns) 
     with ExitStack() as stack:
         fleet = NodeFleet(site, asked.system, asked.config, asked.seed)
         stack.callback(fleet.stop)
+        for fault in asked.faults:
+            if isinstance(fault, ServerCrash):
+                fleet.check_server_crash(fault)
         fleet.start([fault for fault in asked.faults if isinstance(fault, Restart)])
         fleet.connect()
         servers = {name for name, _ in site.processes} - others - set(fleet.processes)

@@ -12,11 +12,11 @@ from typing import NamedTuple
 import msgspec
 
 from core.codec import Codec
-from core.errors import MachineError
+from core.errors import MachineError, SpecError
 from core.records import Json, Request
 from systems.api import System
 from systems.loader import name_of
-from testbed.faults import Restart
+from testbed.faults import Restart, ServerCrash
 from testbed.hosts.agent import Agent
 from testbed.hosts.site import Program, Site
 from testbed.nodes.member import node_seed
@@ -126,6 +126,13 @@ class NodeFleet:
         self._site.forget(place.agent.name)
         place.agent = None
         self.crash_servers(name)
+
+    def check_server_crash(self, fault: ServerCrash) -> None:
+        """SpecError where no server stands beside its node: it would kill nothing, and excuse all that goes wrong."""
+        there = sorted({node for server in self._servers for node, _ in server.processes})
+        if fault.node not in there:
+            fix = f"they stand beside {', '.join(there)}: crash those of one of these nodes"
+            raise SpecError(f"{fault}: no process of a server stands beside {fault.node}", fix)
 
     def crash_servers(self, name: str) -> None:
         """Kill what servers stand beside a node, and not the node."""

@@ -8,13 +8,14 @@ from typing import Any
 
 from core.errors import MachineError
 from systems.limiting.deployed import Answered, Ask
-from systems.parts.wires import HttpReader, RespReader
+from systems.parts.wires import HttpAnswer, HttpReader, RespReader
 from testbed.hosts.loop import Loop
 from testbed.nodes.planes import Count, Plane, Report, ServerAt, Surroundings
 from testbed.nodes.sockets import LoopSocket, reason
 from testbed.servers.wire_plane import REDIAL_NS
 
 MOST_CONNECTIONS = 256  # ours: of one node, by HTTP; what is asked beyond that waits its turn
+_ERRORS, _BROKEN = (400, *range(500, 600)), HttpAnswer(503, b"")  # ratelimit's is 400; a connection that ends is one
 
 
 class _Link(LoopSocket):
@@ -59,7 +60,7 @@ class AskingPlane(Plane):
             self._dial(group)
 
     def ready(self) -> bool:
-        """Whether all greetings are answered."""
+        """Whether all greetings are answered, and not by an error."""
         return not self._to_greet
 
     def actuate(self, command: Any) -> None:
@@ -96,10 +97,7 @@ class AskingPlane(Plane):
     def _lost(self, link: _Link) -> None:
         self._links.remove(link)
         for question in link.asked:
-            if question.request_id >= 0:
-                self._told(question, None)
-            else:
-                self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._greet, question)
+            self._told(question, None if question.request_id >= 0 else _BROKEN)
 
     def _told(self, question: Ask, answer: Any) -> None:
         self._ask()
@@ -107,6 +105,8 @@ class AskingPlane(Plane):
             self._report(Answered(question.request_id, answer))
         elif isinstance(answer, Exception):
             raise MachineError(f"the server refuses what it is asked before the run: {answer}", "see its log")
+        elif isinstance(answer, HttpAnswer) and answer.status in _ERRORS:  # it is not ready yet
+            self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._greet, question)
         else:
             self._to_greet.discard(question.request_id)
 

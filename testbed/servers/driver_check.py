@@ -13,7 +13,7 @@ from typing import Any
 
 import hiredis
 
-from core.errors import MachineError, SystemFault, described
+from core.errors import MachineError, SpecError, SystemFault, described
 from core.units import SECOND_NS
 from systems.limiting.deployed import Cluster, DeployedConfig, Driver, Entry, HttpAnswer, Process, Quota, quota_of
 from systems.parts.options import span_ns
@@ -50,6 +50,7 @@ def check_driver(driver: Driver, site: Site, nodes: Sequence[str], config: Deplo
     with trial.running(driver) as servers:
         took_s = time.monotonic() - begun_s
         trial.admits_its_limit(servers)
+        trial.weighs_costs(servers)
         is_one = len({node for node, _ in servers.processes}) == 1  # it has nobody to meet
         if driver.coordinates:
             trial.tells_others(servers, between_hosts=not is_one)
@@ -134,19 +135,31 @@ class _Trial:
 
     def admits_its_limit(self, servers: ServerGroup) -> None:
         """N of 2N at once at one node, and N again when nothing of these counts any more."""
-        count = self.quota.count if self.driver.contract != "split" else self.quota.count // len(self.nodes)
-        period_s = float(self.quota.period)
+        count, period_s = self._count, float(self.quota.period)
         with self._asker(servers, self.nodes[0]) as ask:
             for turn in ("at once", "a period later"):
                 begun_s = self._align()
                 admitted = sum(self._verdict(ask, "conformance") for _ in range(2 * count))
                 took_s = time.time() - begun_s
-                rounds = self.driver.contract == "sliding-window"  # weighed counts, down, where a period just ended
-                if not count <= admitted <= count + rounds + int(count * took_s / period_s):  # and what has come back
+                if not count <= admitted <= self._most(took_s):
                     what = f"{self.driver.key} admits {admitted} of {2 * count} {turn} (in {took_s:.3f} s)"
                     raise SystemFault(what, f"its limit is {self.quota}, of which {count} at this node")
                 if turn == "at once":
                     time.sleep(2 * period_s)  # and then into the window after the next
+
+    def weighs_costs(self, servers: ServerGroup) -> None:
+        """A request of cost 2 takes two tokens, or ``ask`` refuses it: taken for one it would pass unseen."""
+        try:
+            self.driver.ask("costly", 2, self.quota, self.config)
+        except SpecError:
+            return
+        with self._asker(servers, self.nodes[0]) as ask:
+            begun_s = self._align()
+            admitted = sum(self._verdict(ask, "costly", 2) for _ in range(self._count))
+            most = self._most(time.time() - begun_s)
+        if not self._count // 2 <= admitted <= most // 2:
+            what = f"{self.driver.key} admits {admitted} of {self._count} requests of cost 2"
+            raise SystemFault(what, f"its limit is {self.quota}: ask for two tokens, or let ask() raise SpecError")
 
     def tells_others(self, servers: ServerGroup, between_hosts: bool) -> None:
         """What one node admits, another knows; and bytes have flowed ``between_hosts`` that have links."""
@@ -202,8 +215,18 @@ class _Trial:
             "ask in ready() for what only those know who have met",
         )
 
-    def _verdict(self, ask: Callable[[bytes], Any], user: str) -> bool:
-        answer = ask(self.driver.ask(user, 1, self.quota, self.config))
+    @property
+    def _count(self) -> int:
+        """What a node alone may grant."""
+        return self.quota.count if self.driver.contract != "split" else self.quota.count // len(self.nodes)
+
+    def _most(self, took_s: float) -> int:
+        """What it may grant while so much time passes: what comes back meanwhile, too."""
+        rounds = self.driver.contract == "sliding-window"  # weighed counts, down, where a period just ended
+        return self._count + rounds + int(self._count * took_s / float(self.quota.period))
+
+    def _verdict(self, ask: Callable[[bytes], Any], user: str, cost: int = 1) -> bool:
+        answer = ask(self.driver.ask(user, cost, self.quota, self.config))
         verdict = self.driver.verdict(answer)
         if verdict is None:
             raise SystemFault(f"{self.driver.key} answers {answer!r}", "that is no verdict")

@@ -1,12 +1,13 @@
 """How the benchmark of deployed limiters counts keys and climbs; and all of it, small, with a real Redis."""
 
 from collections.abc import Sequence
+from math import inf
 
 import pytest
 
 from benchmarks import deployed
 from benchmarks.deployed import CASES, PEER, SAMPLED, driver_of, fill_ours, kept_share, keys_of, measure_memory
-from benchmarks.hot_key import HIGHEST_RPS, LATE_SHARE, LOWEST_RPS, Knee, Rung, climb, knee, next_rate
+from benchmarks.hot_key import HIGHEST_RPS, LATE_SHARE, LOWEST_RPS, Knee, Rung, climb, knee, next_rate, waits_of
 from systems import SYSTEMS
 from systems.limiting.centralised import BUCKET_BYTES
 from systems.limiting.deployed import quota_of
@@ -44,6 +45,13 @@ def test_it_ends_where_who_asks_is_late() -> None:
     assert next_rate(ladder(100, late_us=100 * LATE_SHARE + 1)) is None, "late at the lowest rate already"
 
 
+def test_errors_are_no_short_waits_and_end_a_ladder() -> None:
+    told = ["yes", "no", "failed", None]
+    assert waits_of([1.0, 2.0, 3.0, inf], told, {"yes": True, "no": False}.get) == [1.0, 2.0, inf, inf]
+    assert next_rate(ladder(inf)) is None, "nothing that could double"
+    assert next_rate(ladder(100, inf)) == pytest.approx(200 * 2**0.5)
+
+
 def test_every_ladder_ends() -> None:
     rungs: list[Rung] = []
     while (rate_rps := next_rate(rungs)) is not None:
@@ -62,6 +70,7 @@ def test_every_ladder_ends() -> None:
         ([*ladder(100, 90, 80), LATE, Rung(1_131, 250 * US, US)], Knee(1_131, 800)),
         (ladder(100, float("inf")), Knee(400, 200)),  # most had no answer
         (ladder(100, late_us=51), Knee(None, 0)),
+        (ladder(inf, inf), Knee(None, 0)),  # most had no verdict at the lowest rate already
     ],
 )
 def test_a_ladder_says_from_where_the_wait_is_twice_the_first(rungs: Sequence[Rung], found: Knee) -> None:
@@ -111,8 +120,8 @@ def test_what_is_missing_is_named_with_what_brings_it(
 @pytest.mark.slow
 def test_a_real_redis_keeps_all_keys_and_bears_a_hot_one() -> None:
     driver = driver_of(CASES[PEER])
-    memory = measure_memory(CASES[PEER], driver, KEYS)
-    assert (memory.asked, memory.errors) == (KEYS, 0) and 0 < memory.before_bytes < memory.after_bytes
+    memory = measure_memory(CASES[PEER], driver, 10 * KEYS)  # beside those that are asked before
+    assert (memory.asked, memory.errors) == (10 * KEYS, 0) and 0 < memory.before_bytes < memory.after_bytes
     assert not memory.kept < 1, "nan where a day ended"
     assert memory.took_s > 0 and KEYS > SAMPLED
     with deployed.running(CASES[PEER], driver, driver.config(capacity=20, rate="20")) as servers:

@@ -8,15 +8,15 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote
 
 from core.errors import SpecError
 from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
+from systems.parts.drivers import counts_requests, word
 from systems.parts.options import choice
 
 ADMITTED = ("gpc0,gpc0_rate", "gpc0_rate", "    http-request sc-inc-gpc0(0)\n")  # stored, fetched, done for each
 COUNTERS = {"admitted": ADMITTED, "all": ("http_req_rate", "http_req_rate", "")}
-HTTP, PEERS, STATS = 8080, 10_000, 9_999  # ports
+HTTP, PEERS, STATS, LONGEST = 8080, 10_000, 9_999, 64  # ports; characters of a key, of which HAProxy keeps no more
 # Who connect to each other at once hang up a second later; with RESYNC_LOCAL and RESYNC_REMOTE both done, that is past.
 LEARNED = re.compile(rb"id=nodes disabled=0 flags=0x[0-9a-f]*[37bf]\b")
 
@@ -45,7 +45,6 @@ class HAProxy(Driver):
 
     def _process(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Process:
         (kept, rate, rule), ms = COUNTERS[config.counter], int(quota.period * 1000)
-        kept = kept.replace("_rate", f"_rate({ms})")
         keep_s = max(10, -(-2 * ms // 1000))  # of an entry that nobody touches: two periods at least
         operator = "ge" if config.counter == "admitted" else "gt"  # the request itself is counted before it is asked
         peers = "".join(f"  peer {each} {cluster.at(each, self.key, PEERS)}\n" for each in cluster.nodes)
@@ -53,10 +52,10 @@ class HAProxy(Driver):
         text = (
             f"global\n  nbthread 1\n  stats socket ipv4@{LOOPBACK}:{stats} level operator\ndefaults\n  mode http\n"
             "  timeout client 60s\n  timeout server 60s\n  timeout connect 5s\n  timeout http-keep-alive 60s\n"
-            f"peers nodes\n{peers}backend users\n  stick-table type string len 64 size 2m expire {keep_s}s peers nodes "
-            f"store {kept}\nfrontend limit\n  bind {LOOPBACK}:{port}\n    http-request track-sc0 url_param(u) "
-            f"table users\n    http-request return status 429 if {{ sc_{rate}(0) {operator} {quota.count} }}\n"
-            f"{rule}    http-request return status 200\n"
+            f"peers nodes\n{peers}backend users\n  stick-table type string len {LONGEST} size 2m expire {keep_s}s "
+            f"peers nodes store {kept}({ms})\nfrontend limit\n  bind {LOOPBACK}:{port}\n    http-request track-sc0 "
+            f"url_param(u) table users\n    http-request return status 429 if {{ sc_{rate}(0) {operator} "
+            f"{quota.count} }}\n{rule}    http-request return status 200\n"
         )
         command = ("haproxy", "-db", "-L", node, "-f", f"{cluster.folder_of(node, self.key)}/haproxy.cfg")
         return Process(node, self.key, command, stats, b"show peers\n", b"\n\n", {"haproxy.cfg": text})
@@ -70,7 +69,8 @@ class HAProxy(Driver):
         return f"{alone} has met {met[alone]} of {others} peers for good" if met[alone] < others else ""
 
     def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
-        return http(f"/?u={quote(user, safe='', errors='surrogatepass')}")
+        counts_requests(self.key, cost)
+        return http(f"/?u={word(user, LONGEST)}")
 
     def verdict(self, answer: Any) -> bool | None:
         return {(200, b""): True, (429, b""): False}.get(answer)

@@ -8,10 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
-from urllib.parse import quote
 
 from core.errors import SpecError
 from systems.limiting.deployed import LOOPBACK, Cluster, DeployedConfig, Driver, Entry, Process, Quota, deployed, http
+from systems.parts.drivers import counts_requests, word
 
 PORT, TEMPORARY = 8080, ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")  # folders, made at its start, used or not
 SETTINGS = """daemon off; master_process off;  # a master that is killed leaves its workers behind
@@ -68,9 +68,8 @@ class Nginx(Driver):
         return ", ".join(f"no answer of {name}" for name, said in answers.items() if b"healthy" not in said)
 
     def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
-        if cost != 1:
-            raise SpecError(f"nginx counts requests, not what they cost ({cost})", "offer requests of cost 1")
-        return http(f"/?u=-{quote(user, safe='', errors='surrogatepass')}")  # what is empty it would not count
+        counts_requests(self.key, cost)
+        return http(f"/?u=-{word(user)}")  # what is empty it would not count
 
     def verdict(self, answer: Any) -> bool | None:
         return True if answer == (200, b"yes") else False if answer.status == 429 else None

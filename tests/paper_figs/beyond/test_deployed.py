@@ -138,6 +138,7 @@ CASES = [
     }),
     Case("D6", deployed_tables, {
         "rejected ones are not counted": on(GROUPS, put, "granted_ratio", 0.95, name="haproxy, all", factor=2.0),
+        "nobody is admitted": on(GROUPS, put, "granted_ratio", 0.0, name="haproxy, all", factor=2.0),
     }),
     Case("D7", deployed_tables, {"peers are as cheap": on(RUNS, put, "wire_bytes_per_request", 250.0, name="haproxy")}),
     Case("D8", deployed_tables, {
@@ -147,6 +148,7 @@ CASES = [
     Case("D9", deployed_tables, {
         "they let through in the slow regime, too": on(SLOW_GROUPS, scaled, "granted_ratio", 2.0, name="haproxy",
                                                        factor=10.0),
+        "nobody is admitted": on(SLOW_GROUPS, put, "granted_ratio", 0.0, name="haproxy", factor=10.0),
         "and exceed": on(SLOW_GROUPS, scaled, "decided_excess_share", 20.0, name="haproxy", factor=10.0),
     }),
 ]  # fmt: skip

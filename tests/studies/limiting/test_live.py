@@ -20,7 +20,7 @@ from systems.limiting.crdt_counter_literal import unpacked
 from systems.limiting.queue_common import unpack
 from systems.loader import load_system, name_of
 from systems.parts.limit import limit_of
-from testbed.faults import ClockSkew, Crash, Fault, Partition, Restart
+from testbed.faults import ClockSkew, Crash, Fault, Partition, Restart, ServerCrash
 from testbed.hosts.local import LocalSite
 from testbed.topologies.topology import Host, Link, Topology
 from tests.studies.limiting.admissions import least_and_most, of_nodes, of_users
@@ -205,6 +205,14 @@ def test_what_cannot_be_run_is_said_before_the_load(tmp_path: Path) -> None:
         with pytest.raises(SpecError, match="no links to change"):
             run({}, (Partition(1, ("n1",)),))
         assert site.processes == []  # all that was started is gone
+
+
+def test_a_crash_of_servers_where_none_stands_is_refused_before_the_load(tmp_path: Path) -> None:
+    system, crash = load_system("redis-gcra"), ServerCrash(SECOND_NS, "n1")
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+        with pytest.raises(SpecError, match="no process of a server stands beside n1; they stand beside n3"):
+            run_requests_live(site, system, system.config(server="n3"), TOPOLOGY, REQUESTS, LOAD_NS, 1, (crash,))
+        assert site.processes == []
 
 
 @pytest.mark.parametrize(

@@ -322,6 +322,23 @@ def test_who_is_not_there_yet_is_greeted_again() -> None:
     assert node.said == {}
 
 
+def test_a_greeting_is_said_again_until_its_answer_is_no_error() -> None:
+    errors = [b"HTTP/1.1 %d No\r\nContent-Length: 2\r\n\r\nno" % status for status in (400, 500, 503)]
+    with peer(lambda question: [errors.pop() if question == "/a" and errors else OK]) as web:
+        node = Node(http_plane, web.port, [http("/a"), http("/b")])
+        node.until(node.plane.ready)
+        assert sorted(question for _, question in web.heard) == ["/a", "/a", "/a", "/a", "/b"]
+        assert len(web.connections) == 2 and node.said == {} and node.sent == []
+
+
+@pytest.mark.parametrize("said", [CHUNKED, b"HTTP/1.1 404 No\r\nContent-Length: 0\r\n\r\n"])
+def test_who_is_over_the_limit_or_asks_for_nothing_has_been_greeted(said: bytes) -> None:
+    with peer(lambda question: [said]) as web:
+        node = Node(http_plane, web.port, [http("/a")])
+        node.until(node.plane.ready)
+        assert [question for _, question in web.heard] == ["/a"]
+
+
 def test_an_error_of_a_node_is_no_broken_connection() -> None:
     with peer(lambda question: [OK]) as web:
         node = Node(http_plane, web.port)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from core.errors import MachineError
+from core.errors import MachineError, SpecError
 from systems.limiting.deployed import Cluster, DeployedConfig, Driver, Entry, Process, Quota
 from systems.loader import load_system
-from testbed.faults import Restart
+from testbed.faults import Restart, ServerCrash
 from testbed.hosts.local import LocalSite
 from testbed.hosts.site import Site
 from testbed.hosts.state import start_time
@@ -223,6 +223,16 @@ def test_stopped_twice_is_stopped(site: Site) -> None:
 
 
 # --- with their nodes ------------------------------------------------------------------------------------------------
+
+
+def test_servers_crash_only_where_some_stand(site: Site) -> None:
+    system = load_system("redis-gcra")
+    fleet = NodeFleet(site, system, system.config(server="n2"), 1)
+    fleet.check_server_crash(ServerCrash(0, "n2"))
+    said = "no process of a server stands beside n1; they stand beside n2: crash those of one of these nodes"
+    with pytest.raises(SpecError, match=said):
+        fleet.check_server_crash(ServerCrash(0, "n1"))
+    assert not site.processes, "known before anything is started"
 
 
 @pytest.mark.slow

@@ -21,6 +21,7 @@ from systems.limiting.deployed import (
 )
 from systems.limiting.drivers import haproxy, redis_gcra
 from systems.loader import declared, load_system
+from systems.parts.drivers import counts_requests
 from testbed.hosts.local import LocalSite
 from testbed.hosts.mininet.site import MininetSite
 from testbed.servers.driver_check import _Trial, check_driver, check_errors
@@ -121,6 +122,7 @@ class Windows(Driver):
         return "" if self.habit == "trusting" else ", ".join(alone)
 
     def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
+        counts_requests(self.key, cost)
         return http(f"/{user}")
 
     def verdict(self, answer: Any) -> bool | None:
@@ -198,6 +200,18 @@ def test_a_driver_that_takes_an_error_for_a_verdict_is_caught(driver: Driver, fa
 def test_a_canary_is_caught(tmp_path: Path, habit: str, fault: str) -> None:
     with pytest.raises(SystemFault, match=fault):
         check(Windows(habit), tmp_path)
+
+
+class TakesAllForOne(Windows):
+    """See ``Windows``."""
+
+    def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
+        return http(f"/{user}")
+
+
+def test_who_takes_a_request_of_cost_2_for_one_is_caught(tmp_path: Path) -> None:
+    with pytest.raises(SystemFault, match=r"windows admits 6 of 6 requests of cost 2; its limit is 6 in 0\.5 s"):
+        check(TakesAllForOne(), tmp_path)
 
 
 class Split(Windows):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.units import MILLISECOND_NS
 from systems.limiting.deployed import HttpAnswer, Quota, quota_of
-from systems.limiting.drivers.haproxy import DRIVER, Config
+from systems.limiting.drivers.haproxy import DRIVER, LONGEST, Config
 from tests.live import needs
 from tests.systems.limiting.drivers.on_loopback import CRASH_NS, around_a_crash, keeps_its_word, on_paper
 
@@ -74,6 +74,29 @@ def test_what_is_no_verdict_is_none(status: int, body: bytes) -> None:
 def test_a_user_is_one_parameter(user: str) -> None:
     line = DRIVER.ask(user, 1, Quota(1, Fraction(1)), Config()).partition(b"\r\n")[0]
     assert line.startswith(b"GET /?u=") and line.count(b" ") == 2 and line.count(b"=") == 1 and b"&" not in line
+
+
+def key(user: str) -> bytes:
+    """By which HAProxy counts a user: what its table keeps of the parameter."""
+    path = DRIVER.ask(user, 1, Quota(1, Fraction(1)), Config()).split()[1]
+    return path.removeprefix(b"/?u=")[:LONGEST]
+
+
+def test_users_whose_long_names_begin_alike_are_told_apart() -> None:
+    assert key("u" * LONGEST) == b"u" * LONGEST, "as it is, as far as it fits"
+    users = ["u" * LONGEST, "u" * (LONGEST + 1), "u" * (LONGEST + 2), "\xe9" * 11, "\xe9" * 12]  # six characters an e
+    digest = key("u" * (LONGEST + 1)).decode()
+    assert len(digest) == 33 and len({key(user) for user in (*users, digest, digest[1:])}) == len(users) + 2
+
+
+@given(st.text(), st.text())
+def test_users_are_told_apart(one: str, other: str) -> None:
+    assert (key(one) == key(other)) == (one == other)
+
+
+def test_costs_are_refused() -> None:
+    with pytest.raises(SpecError, match=r"haproxy counts requests, not what they cost \(2\)"):
+        DRIVER.ask("u", 2, Quota(3, Fraction(1)), Config())
 
 
 @needs("haproxy")
