@@ -99,7 +99,8 @@ def confined(state: RunState, pid: int, share: float) -> Iterator[None]:
 
     The kernel stops the group once it has used up its quota, until the period is over; so a wait of up to a period is
     part of the latency of a process that is at its limit, and of bursts of one that is near it.  MachineError where
-    the machine has no quotas, or does not let us set them.
+    the machine has no quotas, or does not let us set them, and where its group has one already, a container's say,
+    which it would be let out of.
     """
     assert 0 < share <= 1, share
     if share == 1:
@@ -111,6 +112,8 @@ def confined(state: RunState, pid: int, share: float) -> Iterator[None]:
     controller = "cpu" if "cpu" in mounted else ""
     root, _ = mounted[controller]
     before = groups_of(pid).get(controller, root)
+    if before != root and (limit := _quota_of(before)):
+        raise MachineError(f"its group {before} has a CPU quota already: {limit}", "leave it out, or use core_share=1")
     group = root / f"ratebed-{state.tag}-{pid}"
     number = state.making("folder", path=str(group))
     try:
@@ -128,6 +131,15 @@ def confined(state: RunState, pid: int, share: float) -> Iterator[None]:
         with suppress(FileNotFoundError):
             group.rmdir()
         state.gone(number)
+
+
+def _quota_of(group: Path) -> str:
+    """What a group may have, as the kernel writes it; "": all that there is."""
+    for name, none in (("cpu.max", "max"), ("cpu.cfs_quota_us", "-1")):
+        with suppress(FileNotFoundError):
+            text = (group / name).read_text().strip()
+            return "" if text.startswith(none) else text
+    return ""
 
 
 def _set_quota(group: Path, period_us: int) -> None:

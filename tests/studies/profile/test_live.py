@@ -117,6 +117,10 @@ def test_a_confined_process_has_its_share(tmp_path: Path) -> None:
                 time.sleep(1.5)
                 used = procfs.process_counters(spinner.pid)["cpu_ns"] - had_ns
                 assert 0 < used / SECOND_NS / (time.monotonic() - began_s) < 0.35
+                already = pytest.raises(MachineError, match="a CPU quota already")  # as of a container that has one
+                with already, confined(site.state, spinner.pid, 0.5):
+                    pass
+                assert len(groups(site.state)) == 1
             assert not groups(site.state) and spinner.poll() is None and os.sched_getaffinity(spinner.pid) == core
             with confined(site.state, spinner.pid, 1.0):
                 assert not groups(site.state)
