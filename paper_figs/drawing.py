@@ -9,14 +9,14 @@ What is logarithmic is made so before anything is drawn: whiskers that reach 0 a
 mean.  Neither seaborn nor matplotlib is imported at module level.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Literal
 
-from analysis.verdicts import t_interval
+from analysis.verdicts import Interval, t_interval
 from core.records import Options
-from paper_figs.intervals import Intervals, ends, whiskers
+from paper_figs.intervals import Intervals, ends, intervals_by, whiskers
 from paper_figs.light import Axes, Drawing, Frame, Values
 from paper_figs.sheets import keep_sheet
 from paper_figs.style import PANEL_INCHES, Looks, Style
@@ -127,25 +127,29 @@ def curve(
 
 
 def mean_lines(
-    axes: Axes, frame: Frame, x: str, y: str, by: str, looks: Looks, apart_points: float = 0.0, size: float = 4.5
+    axes: Axes,
+    frame: Frame,
+    x: str,
+    y: str,
+    by: str,
+    looks: Looks,
+    apart_points: float = 0.0,
+    size: float = 4.5,
+    measure: Callable[[Sequence[float]], Interval] = t_interval,
 ) -> None:
     """A line a value of ``by`` through the means of ``y`` at each ``x``, with their 95 % intervals.
 
     ``looks``: in the order of drawing; what the frame lacks is left out.  Lines that would lie on each other stand so
-    many ``apart_points`` side by side.
+    many ``apart_points`` side by side.  ``measure``: another mean than the arithmetic one, on whatever axis (seaborn's
+    lines are of what an axis makes of the values: of logarithms on a logarithmic one).
     """
-    import seaborn
-
-    to_ends = partial(ends, is_log=_is_log(axes, "y"))
     if apart_points:
         axes.margins(x=0.08)
     present = {name: look for name, look in looks.items() if (frame[by] == name).any()}
     for n, (name, look) in enumerate(present.items()):
-        part = frame[frame[by] == name].astype({y: float})
-        line = {"color": look.colour, "linestyle": look.dashes, "linewidth": 1.2, **marker_of(look, size)}
-        bars = {"err_style": "bars", "err_kws": {"capsize": 2, "elinewidth": 0.8}}
-        with _labels_kept(axes), _shifted(axes, (n - (len(present) - 1) / 2) * apart_points):
-            seaborn.lineplot(part, x=x, y=y, errorbar=to_ends, legend=False, ax=axes, **line, **bars)
+        at, found = intervals_by(frame[frame[by] == name].dropna(subset=[x, y]), x, y, measure)
+        with _shifted(axes, (n - (len(present) - 1) / 2) * apart_points):
+            interval_points(axes, at, found, look, joined=True, size=size)
 
 
 def mean_points(

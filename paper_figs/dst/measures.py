@@ -16,6 +16,7 @@ from paper_figs.dst.iterated import limits_of, loads, overthrottling_percent
 from paper_figs.dst.loads import LOADS
 from paper_figs.dst.published import CYCLE
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import geometric
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import frame_of
 from paper_figs.style import Dashes, Style, series
@@ -85,7 +86,7 @@ def _draw_lines(axes: Axes, runs: Frame, kind: str, value: str) -> None:
     for graph, dashes in DASHES.items():
         part = runs[(runs.load == kind) & (runs.graph == graph)]
         looks = {measure: look._replace(dashes=dashes) for measure, look in LOOKS.items()}
-        drawing.mean_lines(axes, part, "speed", value, "measure", looks)
+        drawing.mean_lines(axes, part, "speed", value, "measure", looks, measure=geometric)
     drawing.rule(axes, CYCLE, "x")
 
 
@@ -94,7 +95,7 @@ NOTES = (
     "the paper's cycle Cases I to III throttle alike: how fast limits follow decides, and the graph. Beyond it II and "
     "III lose what I gains, III first: they act the more strongly the smaller a server's requests or limit, so that a "
     "cycle that suits the mean load is too long there. Under IV the even split that all begin with is at rest: nothing "
-    "is handed on, as without links. Lines: means over loads with 95 % intervals, of logarithms."
+    "is handed on, as without links. Lines: geometric means over loads with 95 % intervals, of logarithms."
 )
 TITLE = "The nodal measures under the same loads"
 FIGURE = Figure(analytic("dst-measures", TITLE, "ours; DST, Section 8"), tables, draw, notes=NOTES)

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.verdicts import Interval, half_width, t_interval
 from paper_figs import drawing, keys
-from paper_figs.intervals import interval_table, intervals_of, whiskers
+from paper_figs.intervals import geometric, interval_table, intervals_of, whiskers
 from paper_figs.style import Style, looks_of, neutral, series
 
 ONE, OTHER = series("one", 0, "o"), series("other", 1, "s", "--")
@@ -59,6 +59,29 @@ def test_lines_go_through_means_with_t_intervals(apart: float) -> None:
     assert [list(line.get_ydata()) for line in lines] == [[2.0, 6.0], [2.0]]
     assert whisker_ends(axes) == expected_ends()
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("", "")  # figures name their axes
+
+
+@pytest.mark.parametrize("kind", ["linear", "log", "symlog"])
+def test_an_axis_does_not_change_what_a_mean_is(kind: str) -> None:
+    """The mean of values of which logarithms have another one; a whisker that reaches 1 is whole, one to 0 is cut."""
+    values = {1: (0.95, 1.05, 1.1, 1.02, 1.3), 2: (0.2, 0.3, 3.0), 3: (0.0, 0.1, 10.0)}
+    rows = [{"who": "one", "x": x, "value": value} for x, several in values.items() for value in several]
+    _, (axes,) = drawing.panels(1, 1)
+    axes.set_yscale(kind)
+    drawing.mean_lines(axes, pd.DataFrame(rows), "x", "value", "who", LOOKS)
+    (line,) = [line for line in axes.lines if line.get_linestyle() in ("-", "--")]
+    assert list(line.get_ydata()) == pytest.approx([1.084, 3.5 / 3, 10.1 / 3])
+    found = [t_interval(several) for several in values.values()]
+    lows = [point.low if kind != "log" or point.low > 0 else 0.05 * point.mean for point in found]
+    expected = {(round(low, 6), round(point.high, 6)) for low, point in zip(lows, found, strict=True)}
+    assert whisker_ends(axes) == expected
+
+
+def test_geometric_means_where_they_are_asked_for() -> None:
+    _, (axes,) = drawing.panels(1, 1)
+    drawing.mean_lines(axes, frame(), "x", "value", "who", LOOKS, measure=geometric)
+    (line, *_) = [line for line in axes.lines if line.get_linestyle() in ("-", "--")]
+    assert line.get_ydata()[0] == pytest.approx(geometric(list(SAMPLES["one", 1])).mean)
 
 
 def test_lines_apart_do_not_lie_on_each_other() -> None:
