@@ -104,7 +104,6 @@ def _said(cell: Cell, result: Result) -> Json:
     said: Json = {"verdict": word, "seeds": 0}
     if result.evidence is not None:
         said["seeds"] = max((check.interval.count for check in result.evidence.exact), default=0)
-        least = result.claim.minimum_repetitions
-        failed = [check for check in result.evidence.exact if check.status(least) is Status.FAILS]
+        failed = [check for check in result.evidence.exact if result.status(check) is Status.FAILS]
         said["fails"] = [f"{check.label}: {check.interval.mean:.3g} {check.unit}".strip() for check in failed[:2]]
     return said
