@@ -27,6 +27,7 @@ from paper_figs.saving import save
 from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of, note_code, origin_of
 from ratebed.options import RunRequest
 from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
+from ratebed.settings import readings_among
 from testbed import load_testbed
 from testbed.brokers.model import load_calibration
 from testbed.trust.evidence import INVALID, VALID
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from analysis.verdicts import Tables
 
 AGGREGATIONS_AT_A_TIME = 2
-USUAL = "srtm-paper"  # the calibration
 
 
 @dataclass
@@ -239,7 +239,7 @@ class Studio:
             "seed": self.request.seed,
             "repetitions": self.request.repetitions,
             "calibration": self.request.calibration,
-            "fitted_on": list(load_calibration(self.request.calibration or USUAL).fitted_on),  # claims
+            "fitted_on": self._fitted_on(key),  # claims
             "command": self.request.command(key),
             ORIGIN: outcome.origin,
         }
@@ -248,6 +248,15 @@ class Studio:
                 path.unlink()
         section[TABLES] = outcome.tables
         replace_file(folder / SECTION, json.dumps(sealed(section), indent=2).encode())
+
+    def _fitted_on(self, key: str) -> list[str]:
+        """Claims that a calibration of the figure's points, or a reading of its source, was made from."""
+        wanted, chosen = self.plan.campaign.wanted, self.plan.settings[key].readings
+        costs = {wanted[run_id].calibration for run_id in self.plan.run_ids[key]}
+        readings = readings_among(self.request.figures[key].experiment.options)
+        made_from = [load_calibration(name).fitted_on for name in costs]
+        made_from += [reading.fitted_on.get(reading.of(chosen), ()) for reading in readings]
+        return sorted({claim for claims in made_from for claim in claims})
 
 
 def _written(tables: "Tables", folder: Path) -> Json:

@@ -100,6 +100,27 @@ def test_what_was_mended_of_a_table_is_said(tmp_path: Path, drawn: list[str]) ->
     assert note == "of 6 pairs 4 have directions more than 10 % apart: the mean is taken"
 
 
+@pytest.mark.parametrize(
+    ("key", "words", "claims"),
+    [
+        ("srtm-fig4", (), "R12 R17 R3 R5 R8"),
+        ("srtm-fig4", ("--costs", "srtm-slow"), "R11 R3 R8"),
+        ("srtm-fig4", ("--pump", "shared"), "R12 R17 R3"),
+        ("srtm-fig5", ("--costs", "srtm-searched", "--margin", "2.0"), "R10 R11 R12 R17 R3 R5 R8"),
+        ("srtm-eq1", (), ""),
+        ("dst-table2", (), ""),
+    ],
+)
+def test_claims_that_its_costs_or_readings_were_made_from_stand_beside_a_figure(
+    key: str, words: tuple[str, ...], claims: str, tmp_path: Path, drawn: list[str]
+) -> None:
+    plan, request = planned(tmp_path, (key,), *words)
+    with studio.Studio(plan, request) as atelier:
+        atelier.finish()  # of no run: what is said hangs on the points alone
+    (section,) = sections(tmp_path).values()
+    assert " ".join(section["fitted_on"]) == claims
+
+
 def test_a_figure_that_cannot_be_drawn_says_why_and_the_others_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
