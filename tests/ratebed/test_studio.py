@@ -1,10 +1,13 @@
 """Figures are drawn as soon as their runs are there; those with failures, and live ones, at the end."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from core.digests import sealed
+from harness.code_version import commit
 from harness.executors.api import Finished, work
 from paper_figs.catalogue import catalogue
 from ratebed import pipeline, reporting, studio
@@ -72,6 +75,19 @@ def test_a_failed_run_leaves_its_figure_to_the_end_with_the_reason(tmp_path: Pat
     assert drawn == [f"crdt-fig4.6 {len(others)}"]
     section = sections(tmp_path)["crdt-fig4.6"]
     assert section["failed"] == {first: "it broke"} and section["run_ids"] == others
+    assert section["commits"] == [commit()]
+
+
+def test_runs_by_other_code_are_known_as_such(tmp_path: Path, drawn: list[str]) -> None:
+    plan, request = planned(tmp_path, ("crdt-fig4.6",))
+    first, *others = plan.run_ids["crdt-fig4.6"]
+    for run_id in (first, *others):
+        finished(plan, run_id)
+    manifest = plan.campaign.runs / first / "manifest.json"
+    manifest.write_text(json.dumps(sealed({**json.loads(manifest.read_text()), "commit": "abc"})))
+    with studio.Studio(plan, request) as atelier:
+        assert atelier.finish() == {}
+    assert sections(tmp_path)["crdt-fig4.6"]["commits"] == sorted({"abc", commit()})
 
 
 def test_beside_runs_in_real_time_nothing_is_drawn(
