@@ -186,12 +186,11 @@ def _otherwise(result: Result) -> str:
     """Under which other readings a claim holds, of a substitute its direction; those that were made from it apart."""
     plain = [each for each in result.tried if not each.fitted]
     holding = [each.text for each in plain if each.judgement is result.claim.best]
-    if not plain:
-        texts = []
-    elif result.claim.substitute:
-        texts = [f"in direction under {len(holding)} of {len(plain)}"]
-    else:
-        texts = [f"reproduced with {'; '.join(holding)}" if holding else "not reproduced either"]
+    texts = []
+    if plain and result.claim.substitute:
+        texts.append(f"in direction under {len(holding)} of {len(plain)}")
+    elif plain:
+        texts.append(f"reproduced with {'; '.join(holding)}" if holding else "not reproduced either")
     if fitted_count := len(result.tried) - len(plain):
         texts.append(f"fitted under {fitted_count} of {len(result.tried)}")
     return "; ".join(texts)
