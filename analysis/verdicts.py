@@ -200,6 +200,11 @@ class Claim:
         """What claims of one source have in common, their ids' head: ``S`` of ``S20a``, ``mine-`` of ``mine-1``."""
         return rank_of(self.id)[0]
 
+    @property
+    def best(self) -> Judgement:
+        """The best verdict that there can be on it."""
+        return Judgement.DIRECTION_ONLY if self.substitute else Judgement.REPRODUCED
+
 
 def rank_of(claim_id: str) -> tuple[str, int, str]:
     """By which claims are ordered: their ids' head, the number in it, and what follows."""
@@ -216,6 +221,7 @@ class Tried:
     after: bool  # one of them was thought of after results were seen
     judgement: Judgement
     checks: Sequence[Check] = ()  # what was measured under them
+    fitted: bool = False  # one of them, or a calibration of theirs, was made from this very claim
 
     @property
     def text(self) -> str:
@@ -275,7 +281,7 @@ def judge(claim: Claim, tables: Tables) -> Result:
 
 def _verdict(claim: Claim, exact: list[Status], direction: list[Status]) -> Judgement:
     if exact and all(status is Status.HOLDS for status in exact) and all(s is Status.HOLDS for s in direction):
-        return Judgement.DIRECTION_ONLY if claim.substitute else Judgement.REPRODUCED
+        return claim.best
     if direction and all(status is Status.HOLDS for status in direction):
         return Judgement.DIRECTION_ONLY
     if Status.FAILS in (direction or exact):

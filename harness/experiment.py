@@ -88,6 +88,8 @@ class Reading(Option):
     values: tuple[object, ...] = ()  # all that are tried; of text: all that there are
     source: str = ""  # what the text says, and where
     after: bool = False  # thought of after results were seen: judged on fresh seeds
+    # By value, the claims that it was made from: under it they are fitted.
+    fitted_on: Mapping[object, tuple[str, ...]] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
-"""What is known of the runs behind a figure, from their manifests: axes, validity, and the options that vary."""
+"""What is known of the runs behind a figure, from their manifests: axes, validity, the options that vary, the code."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from collectors.integrity import read_manifest
+from core.errors import MachineError
 from core.records import Json, Row
 from ratebed.validity import standings_of
 from testbed.trust.evidence import VALID
 
 RUNS_LISTED = 2_000  # a page with a row for each of 100,000 runs has 24 MB, and no reader
 AXES = ("system", "workload", "topology", "testbed", "repetition")
+COMMITS = "commits"  # a section's key
+UNKNOWN = "unknown"  # a commit of which nobody can say any more which it was
 _OPTIONS = ("system_options", "workload_options", "topology_options", "study_options", "testbed_options")
 
 
@@ -36,6 +39,24 @@ def runs_of(runs: Path, section: Json) -> tuple[list[Row], int]:
         for run_id, standing in standings.items()
     ]
     return rows, len(all_standings) - len(rows)
+
+
+def made_by(sections: Iterable[Json], runs: Path) -> list[str]:
+    """The commits whose code made the runs and tables of these figures, in order."""
+    return sorted({name for section in sections if not section["skipped"] for name in _commits(section, runs)})
+
+
+def _commits(section: Json, runs: Path) -> Collection[str]:
+    """As was noted when its tables were made; before that was, those of its runs."""
+    noted: Collection[str] | None = section.get(COMMITS)
+    return {_commit_of(runs / run_id) for run_id in section["run_ids"]} if noted is None else noted
+
+
+def _commit_of(folder: Path) -> str:
+    try:
+        return str(read_manifest(folder).get("commit", UNKNOWN))
+    except MachineError:  # it is gone, or not as it was written
+        return UNKNOWN
 
 
 def _facts(folder: Path) -> Row:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Ours: percentiles agree within 15 %, or 5 % of the SLO where a run has one, whichever is more.
 AGREES_SHARE, AGREES_SLO_SHARE = 0.15, 0.05
 APART = 0.5  # Kolmogorov's distance from which on two distributions hardly overlap
-_AXES = ("testbed", "system", "workload", "topology")
+AXES = ("testbed", "system", "workload", "topology")
 
 
 def found_pairs(out: Path, keep_invalid: bool = False) -> tuple[list[Pair], list[Pair]]:
@@ -90,9 +90,9 @@ def points_of(pairs: Sequence[Pair]) -> dict[str, Row]:
     specs = {pair.live_run_id: _flat(pair.spec) for pair in pairs}
     points = {}
     for run_id, spec in specs.items():
-        alike = [other for other in specs.values() if all(other[axis] == spec[axis] for axis in _AXES)]
+        alike = [other for other in specs.values() if all(other[axis] == spec[axis] for axis in AXES)]
         varying = [name for name in sorted(spec) if len({str(other.get(name)) for other in alike}) > 1]
-        points[run_id] = {name: spec[name] for name in (*_AXES, *varying)}
+        points[run_id] = {name: spec[name] for name in (*AXES, *varying)}
     return points
 
 
@@ -114,7 +114,8 @@ def _groups(
     if frame.empty:
         return []
     names = {run_id: " ".join(f"{key}={value}" for key, value in point.items()) for run_id, point in points.items()}
-    stands = {name: run_id for run_id, name in reversed(names.items())}
+    there = sorted(set(frame["live_run_id"]), reverse=True)  # not those that are left out
+    stands = {names[run_id]: run_id for run_id in there}
     frame = frame.assign(point=[stands[names[run_id]] for run_id in frame["live_run_id"]])
     groups = list(frame.groupby(["point", "metric"] if by_metric else ["point"], sort=False))
     return sorted(groups, key=lambda item: (names[item[0][0]], item[0][1:]))
@@ -133,14 +134,17 @@ def _latency_row(point: Row, metric: str, group: "pd.DataFrame", slack_ns: float
 
 
 def _decision_row(point: Row, group: "pd.DataFrame") -> Row:
+    """Counts and flipped_share of all pairs together; mean_flipped_share: of the pairs' shares, with its interval."""
     row: Row = {**point, "pair_count": len(group)}
     counts = [name for name in group.columns if name.endswith("_count")]
     row |= {name: int(group[name].sum()) for name in counts}
-    row |= _with_interval("flipped_share", group["flipped_share"])
-    if len(group) == 1:  # no spread over repetitions to go by: that of independent decisions
+    row["flipped_share"] = row["flipped_count"] / row["decided_count"] if row["decided_count"] else None
+    decided = group[group["decided_count"] > 0]  # pairs that have a share
+    row |= _with_interval("mean_flipped_share", decided["flipped_share"])
+    if len(decided) == 1:  # no spread over repetitions to go by: that of independent decisions
         row |= {
-            "flipped_share_low": float(group.flipped_low.iloc[0]),
-            "flipped_share_high": float(group.flipped_high.iloc[0]),
+            "mean_flipped_share_low": float(decided.flipped_low.iloc[0]),
+            "mean_flipped_share_high": float(decided.flipped_high.iloc[0]),
         }
     admitted = row["virtual_admitted_count"]
     row["admitted_ratio"] = row["live_admitted_count"] / admitted if admitted else None
@@ -148,11 +152,11 @@ def _decision_row(point: Row, group: "pd.DataFrame") -> Row:
 
 
 def _with_interval(name: str, values: "pd.Series") -> Row:
-    """The mean and its 95 % t-interval; None where one repetition has none."""
+    """The mean and its 95 % t-interval; None where one repetition has none, or there is none."""
     interval = t_interval([float(value) for value in values])
     several = interval.count > 1
     return {
-        name: interval.mean,
+        name: interval.mean if interval.count else None,
         f"{name}_low": interval.low if several else None,
         f"{name}_high": interval.high if several else None,
     }

@@ -30,19 +30,14 @@ def results_by_setting(out: Path, claims: Sequence[str] = ()) -> dict[str, list[
     """
     judged = _Judged(out, claims)
     suffixes = ["", *sorted({section["setting"] for section in judged.present.values()} - {""})]
-    fitted = {(key, section["key"]) for section in judged.described.values() for key in section["fitted_on"]}
-    every = [
-        replace(claim, fitted=claim.fitted or any((claim.id, key) in fitted for key in claim.figures))
-        for claim in judged.known.claims
-    ]
-    verdicts = {"": [judged.everywhere(claim) for claim in every]}
+    verdicts = {"": [judged.everywhere(claim) for claim in judged.known.claims]}
     for suffix in suffixes[1:]:
         of_record = {
             section["key"]: name
             for name, section in judged.present.items()
             if section["setting"] == suffix and not section["readings"] and not section["settings"]
         }
-        verdicts[suffix] = judged.at(suffix, of_record, every)
+        verdicts[suffix] = judged.at(suffix, of_record, judged.known.claims)
     return verdicts
 
 
@@ -79,7 +74,13 @@ class _Judged:
                     tried[tuple(cell.items())] = cell, self.result(claim, named)
         late = {reading.name for reading in readings if reading.after}
         cells = [
-            Tried(cell, bool(late & cell.keys()), found.judgement, found.evidence.all if found.evidence else ())
+            Tried(
+                cell,
+                bool(late & cell.keys()),
+                found.judgement,
+                found.evidence.all if found.evidence else (),
+                found.claim.fitted,
+            )
             for cell, found in tried.values()
         ]
         return replace(result, record=record, tried=tuple(cells))
@@ -95,7 +96,7 @@ class _Judged:
         return FigureSetting(frozenset(), "", "", "", readings).name(key)
 
     def result(self, claim: Claim, named: Named) -> Result:
-        """The verdict from the figures that are ``named``."""
+        """The verdict from the figures that are ``named``; the claim is fitted where one of them was made from it."""
         tables: Tables = {
             f"{key}/{table}": frame
             for key, name in named.items()
@@ -103,7 +104,8 @@ class _Judged:
             for table, frame in self._tables(name).items()
         }
         own = [self.described[name] for name in named.values() if name in self.described]
-        return _trusted(judge(claim, tables), own)
+        fitted = claim.fitted or any(claim.id in section["fitted_on"] for section in own)
+        return _trusted(judge(replace(claim, fitted=fitted), tables), own)
 
 
 def readings_of(claim: Claim, known: Mapping[str, Figure] = MappingProxyType({})) -> list[Reading]:
@@ -174,11 +176,24 @@ def summary_line(result: Result) -> str:
     if result.repetitions_wanted:
         text += f" (some {result.repetitions_wanted:,} repetitions would decide it)"
     if result.tried:
-        holding = [each.text for each in result.tried if each.judgement is Judgement.REPRODUCED]
-        text += f" [read otherwise: {'reproduced with ' + '; '.join(holding) if holding else 'not reproduced either'}]"
+        text += f" [read otherwise: {_otherwise(result)}]"
     if result.validity not in ("", VALID):
         text += f" [{result.validity} runs: {'; '.join(result.validity_reasons)}]"
     return text
+
+
+def _otherwise(result: Result) -> str:
+    """Under which other readings a claim holds, of a substitute its direction; those that were made from it apart."""
+    plain = [each for each in result.tried if not each.fitted]
+    holding = [each.text for each in plain if each.judgement is result.claim.best]
+    texts = []
+    if plain and result.claim.substitute:
+        texts.append(f"in direction under {len(holding)} of {len(plain)}")
+    elif plain:
+        texts.append(f"reproduced with {'; '.join(holding)}" if holding else "not reproduced either")
+    if fitted_count := len(result.tried) - len(plain):
+        texts.append(f"fitted under {fitted_count} of {len(result.tried)}")
+    return "; ".join(texts)
 
 
 def counts_line(results: list[Result]) -> str:

@@ -12,9 +12,11 @@ from core.errors import SpecError
 from core.reading import reading
 from core.records import Json
 from core.writing import replace_file
+from ratebed.behind import UNKNOWN
 from testbed import load_testbed
 
 MADE, RUNS, CLAIMS = "made", "runs", "claims"  # what a file holds
+MADE_BY = "made_by"  # of ``MADE``: the commits whose code made the numbers; ``commit`` is the one that judged them
 _WANTED = ("wanted_low", "wanted_high", "published")
 NEAR = 1e-9  # numbers differ by less between two orders of one sum: of the larger, or absolute below 1
 
@@ -22,7 +24,7 @@ NEAR = 1e-9  # numbers differ by less between two orders of one sum: of the larg
 def write_record(
     path: Path, results: Sequence[Result], sections: Iterable[Json], made: Json, runs: Path, before: Json | None = None
 ) -> None:
-    """``made``: machine, commit and date; seed, scale and testbed are those of the figures' sections.
+    """``made``: machine, commit, ``MADE_BY`` and date; seed, scale and testbed are those of the figures' sections.
 
     ``runs``: the folder of these.  ``before``: a record whose other claims and runs stay; what it was made of is then
     told beside what these were made of.
@@ -52,6 +54,7 @@ def _is_live(section: Json) -> bool:
 
 def _both(one: Json, other: Json) -> Json:
     """What two records were made of: texts one after the other, lists together; what is alike once."""
+    one = {MADE_BY: [UNKNOWN], **one}  # records did not say it at first
     return {
         name: sorted({*one[name], *value}) if isinstance(value, list) else ", ".join(dict.fromkeys([one[name], value]))
         for name, value in other.items()

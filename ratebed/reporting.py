@@ -10,13 +10,13 @@ from harness.experiment import SCALES
 from paper_figs import CLAIM_LETTERS, FIGURES, OWN, PAPERS, paper_of
 from paper_figs.catalogue import Catalogue, catalogue
 from paper_figs.style import STYLES
-from ratebed.behind import runs_of
+from ratebed.behind import made_by, runs_of
 from ratebed.comparing import flipped_claims
 from ratebed.digitised import curves_of
 from ratebed.judging import in_order, joint_counts, results_by_setting
 from ratebed.options import core_count
 from ratebed.pipeline import sections, tables_of
-from ratebed.record import MADE, differences, read_record
+from ratebed.record import MADE, MADE_BY, differences, read_record
 from ratebed.settings import VIRTUAL
 from testbed.trust.evidence import DEGRADED, INVALID
 
@@ -50,6 +50,7 @@ def report(out: Path, since: str = "") -> tuple[Path, list[Result]]:
     seeds = sorted({str(section["seed"]) for section in described.values()})
     whole = len(scales) == len(seeds) == 1 and names == list(FIGURES)
     testbeds = sorted({section["testbed"] for section in described.values()})
+    commits = made_by(described.values(), out / "runs")
     context = ReportContext(
         scale=", ".join(scales),
         seed=", ".join(seeds),
@@ -57,11 +58,15 @@ def report(out: Path, since: str = "") -> tuple[Path, list[Result]]:
         date=datetime.now().astimezone().isoformat(timespec="seconds"),
         machine=this_machine(),
         command=f"ratebed figures --all --scale {scales[0]} --seed {seeds[0]}" if whole else "see each figure",
-        notes=(*_flips_note(verdicts), *(f"Not to be had any more: {why}" for why in known.lost.values())),
+        notes=(
+            *_flips_note(verdicts),
+            *_code_note(commits, commit()),
+            *(f"Not to be had any more: {why}" for why in known.lost.values()),
+        ),
         papers=_papers(joint_counts(results)),
         since=f"{since} ({before[MADE].get('date', 'undated')})" if before else "",
         changes=_changes(before, results, described) if before else (),
-        made={"scale": scales, "seed": seeds, "testbed": testbeds},
+        made={"scale": scales, "seed": seeds, "testbed": testbeds, MADE_BY: commits},
         table_files={name: out / "tables" / name for name in names},
     )
     write_report(path, figures, results, context)
@@ -119,6 +124,12 @@ def _flips_note(verdicts: Mapping[str, Sequence[Result]]) -> tuple[str, ...]:
     texts = [f"{row['claim']} ({row['virtual_verdict']}; on {row['testbed']} {row['live_verdict']})"
              for row in flipped_claims(verdicts)]  # fmt: skip
     return (f"Claims with another verdict than in virtual time: {', '.join(texts)}.",) if texts else ()
+
+
+def _code_note(commits: Sequence[str], judging: str) -> tuple[str, ...]:
+    """Whose code made the numbers, where it is not, or not alone, that which judges them."""
+    texts = f"Runs and tables were made by the code of {', '.join(commits)}; that of {judging} judged them."
+    return (texts,) if {*commits} - {judging} else ()
 
 
 def _is_shown(out: Path, section: Json, key: str) -> bool:

@@ -15,18 +15,21 @@ from threading import Thread
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from collectors.integrity import verified_brief
+from collectors.integrity import verified, verified_brief
 from collectors.store.keeping import Store
 from core.digests import digest_of, sealed
 from core.errors import MachineError, described
 from core.files import loaded_modules
 from core.records import Json
 from core.writing import replace_file
+from harness.code_version import commit
 from harness.executors.api import Finished
 from paper_figs.saving import save
+from ratebed.behind import COMMITS, UNKNOWN
 from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of, note_code, origin_of
 from ratebed.options import RunRequest
 from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
+from ratebed.settings import readings_among
 from testbed import load_testbed
 from testbed.brokers.model import load_calibration
 from testbed.trust.evidence import INVALID, VALID
@@ -35,7 +38,6 @@ if TYPE_CHECKING:
     from analysis.verdicts import Tables
 
 AGGREGATIONS_AT_A_TIME = 2
-USUAL = "srtm-paper"  # the calibration
 
 
 @dataclass
@@ -49,6 +51,7 @@ class _Outcome:
     notes: list[str] = field(default_factory=list)  # of the runs' topologies: tables that were mended
     sheets: list[Json] = field(default_factory=list)  # tables in the drawing
     drawing: Json = field(default_factory=dict)  # its files, and what it looks like
+    commits: set[str] = field(default_factory=set)  # whose code made the runs
     origin: str = ""  # of its tables
     tables: Json = field(default_factory=dict)  # their files
 
@@ -145,6 +148,7 @@ class Studio:
                 outcome.doubtful[run_id] = [run.validity, *run.validity_reasons]
             if run.validity != INVALID or self.request.plot_invalid:
                 outcome.run_ids.append(run_id)
+                outcome.commits.add(verified(runs / run_id).get("commit", UNKNOWN))
                 seals[run_id] = run.seal
         outcome.notes, outcome.origin = list(notes), origin_of(seals, key)
         return outcome
@@ -239,8 +243,9 @@ class Studio:
             "seed": self.request.seed,
             "repetitions": self.request.repetitions,
             "calibration": self.request.calibration,
-            "fitted_on": list(load_calibration(self.request.calibration or USUAL).fitted_on),  # claims
+            "fitted_on": self._fitted_on(key),  # claims
             "command": self.request.command(key),
+            COMMITS: sorted({*outcome.commits, commit()}),  # ours made the tables, or is as that which did
             ORIGIN: outcome.origin,
         }
         for path in folder.glob("*.parquet"):
@@ -248,6 +253,15 @@ class Studio:
                 path.unlink()
         section[TABLES] = outcome.tables
         replace_file(folder / SECTION, json.dumps(sealed(section), indent=2).encode())
+
+    def _fitted_on(self, key: str) -> list[str]:
+        """Claims that a calibration of the figure's points, or a reading of its source, was made from."""
+        wanted, chosen = self.plan.campaign.wanted, self.plan.settings[key].readings
+        costs = {wanted[run_id].calibration for run_id in self.plan.run_ids[key]}
+        readings = readings_among(self.request.figures[key].experiment.options)
+        made_from = [load_calibration(name).fitted_on for name in costs]
+        made_from += [reading.fitted_on.get(reading.of(chosen), ()) for reading in readings]
+        return sorted({claim for claims in made_from for claim in claims})
 
 
 def _written(tables: "Tables", folder: Path) -> Json:

@@ -249,7 +249,7 @@ VERDICTS = _rows(
     ),
     (
         "a substitute workload reproduces",
-        "return Judgement.DIRECTION_ONLY if claim.substitute else Judgement.REPRODUCED",
+        "return Judgement.DIRECTION_ONLY if self.substitute else Judgement.REPRODUCED",
         "return Judgement.REPRODUCED",
         "test_a_substitute_earns_at_most_direction_only",
     ),

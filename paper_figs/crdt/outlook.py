@@ -91,8 +91,10 @@ def learnt(requests: SparkFrame) -> SparkFrame:
 def hops(known: Frame) -> Frame:
     """A row a repetition, delay and inner node: hop_ms, from its being told to its neighbour's, and missed_count.
 
-    A node's own rounds between those two, less the one that passed the element on, were missed: a node that is told
-    at once misses none.  hop_ms is as exact as the probes.
+    Missed are the node's own rounds while the message that told it was under way: without delay it would have known
+    then (5.5).  It passes the element on in its first round after, hop_ms less the delay after it was told; those
+    before lay whole intervals earlier.  So it missed as many as there are whole intervals in hop_ms, which is as exact
+    as the probes.
     """
     inner = known[known.node != "n1"].sort_values(["repetition", "delay", "node"])
     inner["hop_ms"] = inner.groupby(["repetition", "delay"]).knows_ms.shift(-1) - inner.knows_ms

@@ -25,6 +25,7 @@ METRICS = {"ingress_time": "arrival to release", "broker_time": "arrival to subs
 QUANTILES = {0.5: "p50_ms", 0.99: "p99_ms", 0.999: "p99_9_ms"}
 FACTORS = {"mode": "study.gc", "rate_rps": "workload.rate_rps", "publishers": "workload.publishers"}
 COUNTERS = ("gc_cycle_count", "gc_pause_sum_ns", "gc_cpu_ns", "message_count")
+PROCESS = "broker-"  # how the names of brokers' processes begin; those of the harness and of the load are others
 LOOKS = {mode: series(f"GC {mode}", *at) for mode, at in zip(MODES, ((5, "s"), (2, "^"), (0, "o")), strict=True)}
 SHIFTS = dict(zip(MODES, (-0.24, 0.0, 0.24), strict=True))  # of a category
 
@@ -40,21 +41,25 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 def tables(data: Data) -> FigureTables:
     """``runs``: a row a run and metric, in ms; ``collections``: a row a run, what its broker's collector did."""
-    from pyspark.sql import functions as f
-
     spread = in_ms(data.latency_histogram.where(f"metric in {tuple(METRICS)}"), QUANTILES, "run_id", "metric")
     keys, runs = ["load_rps", "mode", "repetition"], _with_load(data, spread)
-    counted = data.table("brokers").groupBy("run_id").agg(*(f.max(name).alias(name) for name in COUNTERS))
-    largest = data.table("processes").where("node != ''").groupBy("run_id").agg(f.max("rss_bytes").alias("rss_bytes"))
-    collections = _with_load(data, counted.join(largest, "run_id"))
-    cycles = collections.gc_cycle_count.where(collections.gc_cycle_count > 0)
-    collections["pause_ms"] = collections.pop("gc_pause_sum_ns") / cycles / MILLISECOND_NS
+    collections = _with_load(data, of_brokers(data.table("brokers"), data.table("processes")))
+    collections["pause_sum_ms"] = collections.pop("gc_pause_sum_ns") / MILLISECOND_NS
     collections["gc_cpu_ms"] = collections.pop("gc_cpu_ns") / MILLISECOND_NS
     collections["rss_mb"] = collections.pop("rss_bytes") / 1e6
     return {
         "runs": runs.sort_values(["metric", *keys], ignore_index=True),
         "collections": collections.sort_values(keys, ignore_index=True),
     }
+
+
+def of_brokers(brokers: SparkFrame, processes: SparkFrame) -> SparkFrame:
+    """run_id, ``COUNTERS``, rss_bytes: what the run's broker counted, and the most memory that its process held."""
+    from pyspark.sql import functions as f
+
+    counted = brokers.groupBy("run_id").agg(*(f.max(name).alias(name) for name in COUNTERS))
+    own = processes.where(f.col("node").startswith(PROCESS))
+    return counted.join(own.groupBy("run_id").agg(f.max("rss_bytes").alias("rss_bytes")), "run_id")
 
 
 def _with_load(data: Data, of_runs: SparkFrame) -> Frame:
@@ -102,11 +107,16 @@ def _draw_collections(axes: Axes, collections: Frame) -> None:
         at, counts = intervals_by(part, "place", "gc_cycle_count")
         drawing.interval_bars(axes, [place + SHIFTS[mode] for place in at], counts, look, 0.22)
         for place, count in zip(at, counts, strict=True):
-            text = f"{part[part.place == place].pause_ms.mean():.2f}" if count.mean else "0"
             top = max(count.mean, count.high) if count.count > 1 else count.mean
-            drawing.label(axes, text, (place + SHIFTS[mode], top), look.colour)
+            drawing.label(axes, pause_text(part[part.place == place]), (place + SHIFTS[mode], top), look.colour)
     axes.set_ylabel("collections in a run")
     axes.margins(y=0.12)
+
+
+def pause_text(runs: Frame) -> str:
+    """The mean pause of all collections of these runs together, in ms; 0 where there was none."""
+    count = runs.gc_cycle_count.sum()
+    return f"{runs.pause_sum_ms.sum() / count:.2f}" if count else "0"
 
 
 def measure_r24(tables: Tables) -> Evidence:
@@ -134,6 +144,7 @@ NOTES = (
     "Live brokers only, stock nsqd with our ingress: friendly is slabs, buffers made beforehand and collection at a "
     "memory limit; nsqd's own allocations stay. Small marks: repetitions; large ones: their geometric mean with its "
     "95 % interval (that of the logarithms); bars: means and 95 % intervals. Collections since the broker's start, "
-    "pauses as Go's runtime counts them: stopped threads included that wait for a core."
+    "pauses as Go's runtime counts them: stopped threads included that wait for a core; their mean is that of all "
+    "collections at a point, whichever run they were in."
 )
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -27,6 +27,7 @@ MARGIN = Reading(
     values=(1.0, 1.02, 1.1, 2.0),
     source='footnote 1: a configuration "often includes a margin"; no number is given',
     after=True,
+    fitted_on={2.0: ("R5", "R8", "R10", "R11")},
 )
 CONSTANT, BENCHMARKED, IMPLIED = "constant", "benchmarked", "implied"
 IMPLIED_MCAP_RPS = 85_000.0  # the middle of 75,000 to 90,000 or more, see below
@@ -39,6 +40,7 @@ MCAP = Reading(
     "by batches of the topic's size; implied: with one broker at 4,000 publishers and two at 8,000 and 10,000 by "
     "estimate (Fig. 6b,d), mcap is at least 75,000 and below 90,000",
     after=True,
+    fitted_on={IMPLIED: ("R8", "R11")},
 )
 COSTS = Reading(
     "costs",

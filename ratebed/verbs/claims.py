@@ -1,6 +1,7 @@
 """``ratebed claims``: what of the papers was reproduced."""
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Set
 from pathlib import Path
@@ -65,16 +66,21 @@ def _keep(record: str, results: "list[Result]", out: Path, adds: bool) -> None:
     from datetime import date
 
     from harness.code_version import commit
+    from ratebed.behind import made_by
     from ratebed.judging import counts_line
     from ratebed.pipeline import sections
-    from ratebed.record import read_record, write_record
+    from ratebed.record import MADE_BY, read_record, write_record
     from ratebed.reporting import this_machine
 
-    here = _judged_here(results, out) if adds else _asked_for(results, out)
-    made = {"machine": this_machine(), "commit": commit(), "date": f"{date.today():%Y-%m-%d}"}
+    here, described = _judged_here(results, out) if adds else _asked_for(results, out), sections(out).values()
+    figures = {key for result in here for key in result.claim.figures}
+    commits = made_by((section for section in described if section["key"] in figures), out / "runs")
+    made = {"machine": this_machine(), "commit": commit(), MADE_BY: commits, "date": f"{date.today():%Y-%m-%d}"}
     before = read_record(Path(record)) if adds else None
-    write_record(Path(record), here, sections(out).values(), made, out / "runs", before)
+    write_record(Path(record), here, described, made, out / "runs", before)
     print(f"{record}: {counts_line(here)}")
+    if {*commits} - {commit()}:
+        print(f"ratebed: made by the code of {', '.join(commits)}; judged by that of {commit()}", file=sys.stderr)
 
 
 def _compared(against: str, results: "list[Result]", out: Path) -> int:

@@ -72,9 +72,13 @@ def _lines(comparison: Json) -> list[str]:
 
 
 def _point(row: Row) -> str:
-    """The point's axes, and options as ``brokers=2``."""
-    axes = [str(row[name]) for name in ("testbed", "system", "workload", "topology")]
-    return " ".join([*axes, *(f"{name.partition('.')[2]}={value}" for name, value in row.items() if "." in name)])
+    """The point's axes, and what tells it from others with these: ``slo=2ms``, options as ``brokers=2``."""
+    from ratebed.comparing import AXES
+    from studies.spec import RunSpec
+
+    others = set(RunSpec.__struct_fields__) - set(AXES)
+    varying = [f"{name.partition('.')[2] or name}={row[name]}" for name in row if "." in name or name in others]
+    return " ".join([*(str(row[name]) for name in AXES), *varying])
 
 
 def _pairs(row: Row) -> str:
@@ -110,11 +114,18 @@ def _apart(row: Row) -> str:
 
 
 def _decision_line(row: Row) -> str:
-    low, high = row["flipped_share_low"], row["flipped_share_high"]
     ratio = row["admitted_ratio"]
     change = "" if ratio is None else f" ({ratio - 1:+.1%})"
     return (
-        f"    flipped {row['flipped_share']:.2%} [{low:.2%}, {high:.2%}] of {row['decided_count']:,}; "
-        f"admitted {row['virtual_admitted_count']:,} -> {row['live_admitted_count']:,}{change}; "
+        f"    {_flipped(row)}; admitted {row['virtual_admitted_count']:,} -> {row['live_admitted_count']:,}{change}; "
         f"lost {row['virtual_lost_count']:,} -> {row['live_lost_count']:,}"
     )
+
+
+def _flipped(row: Row) -> str:
+    """The share of all decisions together, and how it spreads over pairs."""
+    if row["flipped_share"] is None:
+        return "nothing that both decided"
+    mean, low, high = (row[f"mean_flipped_share{end}"] for end in ("", "_low", "_high"))
+    share = f"flipped {row['flipped_share']:.2%} of {row['decided_count']:,}"
+    return f"{share} (mean of the pairs' shares {mean:.2%} [{low:.2%}, {high:.2%}])"

@@ -128,6 +128,22 @@ def test_without_live_runs_they_are_not_run(claim: str) -> None:
     assert found.judgement is Judgement.NOT_RUN and found.problem == "needs mininet or local"
 
 
+def test_a_pause_is_the_mean_of_all_collections_not_of_runs() -> None:
+    runs = pd.DataFrame({"gc_cycle_count": [1, 9, 0], "pause_sum_ms": [2.0, 1.0, 0.0]})
+    assert gc.pause_text(runs) == "0.30" and gc.pause_text(runs[2:]) == "0"
+
+
+@pytest.mark.slow
+def test_memory_is_that_of_the_broker_alone(spark: Any) -> None:
+    counters = {"gc_cycle_count": 3, "gc_pause_sum_ns": 5, "gc_cpu_ns": 7, "message_count": 11}
+    held = {"harness": 900, "publish-p1": 800, "broker-broker1": 40, "": 1_000}
+    processes = [{"run_id": "a", "node": node, "rss_bytes": most - less} for node, most in held.items()
+                 for less in (9, 0, 5)]  # fmt: skip
+    brokers = [{"run_id": "a", "node": "broker1", **counters}]
+    (found,) = gc.of_brokers(*map(spark.createDataFrame, (brokers, processes))).collect()
+    assert found.asDict() == {"run_id": "a", **counters, "rss_bytes": 40}
+
+
 def test_one_number_of_connections_shows_no_growth() -> None:
     found = stamp_runs()["srtm-timestamps/runs"]
     alone = judge(claim_called("R25"), {"srtm-timestamps/runs": found[found.connections == MOST]})

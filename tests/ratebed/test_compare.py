@@ -7,6 +7,7 @@ import msgspec
 import pandas as pd
 import pytest
 
+from analysis.fidelity import Pair
 from analysis.verdicts import Claim, Evidence, Judgement, above, within
 from core.registry import lookup
 from harness.campaign import Campaign
@@ -15,11 +16,19 @@ from harness.experiment import RunSpec
 from harness.run import execute
 from paper_figs import load_figure
 from ratebed import judging, reporting
-from ratebed.comparing import AGREES_SLO_SHARE, _latency_row, flipped_claims, slo_ns
+from ratebed.comparing import (
+    AGREES_SLO_SHARE,
+    _decision_row,
+    _groups,
+    _latency_row,
+    flipped_claims,
+    points_of,
+    slo_ns,
+)
 from ratebed.options import make_request
 from ratebed.pipeline import make_plan, sections
 from ratebed.studio import draw
-from ratebed.verbs.compare import _latency_lines, _lines
+from ratebed.verbs.compare import _decision_line, _latency_lines, _lines, _point
 from studies import STUDIES
 from testbed import TESTBEDS
 from tests.command import ratebed
@@ -98,6 +107,54 @@ def test_the_rule_is_named_and_so_is_what_differs_where_distributions_hardly_ove
     assert "they hardly overlap: all latencies moved alike, +0.400 ms at the median and +0.750 ms at the p99" in moved
     tail = "\n".join(_latency_lines(latency((0.2, 0.37), (0.25, 1.12), distance=0.5)))
     assert "the tail moved otherwise than the middle, +0.050 ms" in tail
+
+
+def decisions(*pairs):
+    """A row of ``compare``'s from what both decided in each pair, and how much of it otherwise."""
+    others = [f"{side}_{what}_count" for side in ("virtual", "live") for what in ("admitted", "lost")]
+    rows = [
+        {"decided_count": decided, "flipped_count": flipped, "flipped_share": flipped / decided if decided else None,
+         "flipped_low": 0.01 if decided else None, "flipped_high": 0.2 if decided else None,
+         **dict.fromkeys(others, 400)}
+        for decided, flipped in pairs
+    ]  # fmt: skip
+    return _decision_row({}, pd.DataFrame(rows))
+
+
+def test_what_flipped_is_a_share_of_all_decisions_together():
+    row = decisions((100, 10), (300, 0))
+    assert row["flipped_share"] == 0.025 and row["mean_flipped_share"] == pytest.approx(0.05)
+    assert row["mean_flipped_share_low"] < 0.05 < row["mean_flipped_share_high"]
+    assert "flipped 2.50% of 400 (mean of the pairs' shares 5.00% [" in _decision_line(row)
+
+
+def test_a_pair_that_decided_nothing_has_no_share():
+    line = "flipped 10.00% of 100 (mean of the pairs' shares 10.00% [1.00%, 20.00%]); admitted"
+    assert line in _decision_line(decisions((100, 10))) and line in _decision_line(decisions((100, 10), (0, 0)))
+    nothing = decisions((0, 0), (0, 0))
+    assert nothing["flipped_share"] is None is nothing["mean_flipped_share"]
+    assert "nothing that both decided; admitted 800 -> 800" in _decision_line(nothing)
+    json.dumps(nothing, allow_nan=False)
+
+
+def pair(name, spec, validity="valid"):
+    return Pair(f"virtual {name}", name, "elsewhere", validity, msgspec.to_builtins(spec))
+
+
+def test_a_point_is_named_by_a_run_that_is_compared():
+    pairs = [pair("a", limited(0), "invalid"), pair("b", limited(1)), pair("c", limited(2))]
+    frame = pd.DataFrame({"live_run_id": ["c", "b"], "metric": "decision_latency"})
+    ((key, group),) = _groups(frame, points_of(pairs), True)
+    assert key == ("b", "decision_latency") and set(group.live_run_id) == {"b", "c"}
+
+
+def test_a_heading_names_all_that_tells_points_apart():
+    specs = [small(slo=slo, calibration=costs) for slo in ("1ms", "2ms") for costs in ("srtm-paper", "edge")]
+    points = points_of([pair(str(n), spec) for n, spec in enumerate(specs)])
+    headings = [_point({**point, "metric": "end_to_end_latency"}) for point in points.values()]
+    assert len(set(headings)) == 4 and headings[3].endswith("srtm-lan calibration=edge slo=2ms")
+    (alone,) = points_of([pair("0", specs[0])]).values()
+    assert _point(alone).endswith("srtm-lan")
 
 
 def test_only_runs_that_are_held_to_an_slo_have_one():

@@ -1,12 +1,15 @@
 """Readings of a source: each cell of the grid has results of its own, and the report shows them beside the claim."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 import paper_figs
-from analysis.verdicts import Judgement
+from analysis.verdicts import Judgement, Result, Tried
 from core.errors import SpecError
 from ratebed import judging
 from ratebed.options import make_request
@@ -80,6 +83,50 @@ def test_every_cell_is_judged_and_only_that_of_record_counts(
     assert "it holds under 2 of 4 readings" in page and "thought of after results were seen" in page
     assert "slo-text 5ms, split 1" in page and page.count("<figure>") == 1
     assert "[read otherwise: reproduced with slo-text 9ms (thought of after" in capsys.readouterr().out
+
+
+def test_a_claim_is_fitted_where_what_it_is_read_with_was_made_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    made_from = {"": [], "~slo-text=9ms": ["R999"], "~split=2": ["R998"]}
+    described = {
+        KEY + cell: {
+            **{"name": KEY + cell, "key": KEY, "place": "", "claims": [], "skipped": "", "setting": "", "settings": {}},
+            **{"readings": dict([cell[1:].split("=")] if cell else []), "fitted_on": claims},
+            **{"run_ids": [], "failed": {}, "doubtful": {}},
+        }
+        for cell, claims in made_from.items()
+    }
+    monkeypatch.setattr(judging, "sections", lambda out: described)
+    one = pd.DataFrame({"broker_count": [1.0] * 5})
+    monkeypatch.setattr(judging, "tables_of", lambda out, name: {"used": one})
+    (result,) = (each for each in judging.results_by_setting(Path())[""] if each.claim.id == "R999")
+    assert result.judgement is Judgement.REPRODUCED and not result.claim.fitted
+    assert {str(dict(each.readings)): each.fitted for each in result.tried} == {
+        "{'slo-text': '9ms'}": True,
+        "{'split': '2'}": False,
+    }
+
+
+def under(judgement: Judgement, fitted: bool = False) -> Tried:
+    return Tried({"slo-text": "9ms"}, False, judgement, (), fitted)
+
+
+@pytest.mark.parametrize(
+    ("substitute", "tried", "said"),
+    [
+        (False, [under(Judgement.DIRECTION_ONLY)], "not reproduced either"),
+        (False, [under(Judgement.REPRODUCED, True), under(Judgement.CONTRADICTED)],
+         "not reproduced either; fitted under 1 of 2"),
+        (False, [under(Judgement.REPRODUCED), under(Judgement.REPRODUCED, True)],
+         "reproduced with slo-text 9ms; fitted under 1 of 2"),
+        (False, [under(Judgement.REPRODUCED, True)], "fitted under 1 of 1"),
+        (True, [under(Judgement.DIRECTION_ONLY), under(Judgement.CONTRADICTED)], "in direction under 1 of 2"),
+        (True, [under(Judgement.UNDECIDED)], "in direction under 0 of 1"),
+    ],
+)  # fmt: skip
+def test_a_line_says_under_which_readings_a_claim_holds(substitute: bool, tried: Sequence[Tried], said: str) -> None:
+    claim = replace(forced.CLAIM, substitute=substitute)
+    line = judging.summary_line(Result(claim, Judgement.UNDECIDED, tried=tried))
+    assert line.endswith(f" [read otherwise: {said}]")
 
 
 def test_as_many_repetitions_as_are_asked_for(tmp_path: Path) -> None:

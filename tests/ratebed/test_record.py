@@ -9,10 +9,14 @@ import pytest
 
 from analysis.verdicts import Check, Claim, Evidence, Judgement, Result, judge
 from core.errors import SpecError
+from harness.code_version import commit
 from paper_figs import all_claims
+from ratebed.behind import made_by
 from ratebed.judging import counts_line, readings_of
 from ratebed.record import differences, read_record, verdict_counts, write_record
-from ratebed.verbs.claims import _judged_here
+from ratebed.reporting import _code_note
+from ratebed.verbs.claims import _judged_here, _keep
+from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
 DRAWN = {"scale": "quick", "seed": 7, "testbed": "virtual", "skipped": ""}
@@ -62,6 +66,42 @@ def test_live_runs_are_known_by_the_hashes_of_their_manifests(tmp_path: Path) ->
         "redis-wan": {"c3": hashes["c3"]},
     }
     assert "runs" not in read_record(kept(tmp_path / "virtual.json", result()))
+
+
+def test_which_code_made_the_numbers(tmp_path: Path) -> None:
+    noted = {**DRAWN, "commits": ["def", "abc"], "run_ids": ["gone"]}
+    there = [write_small_run(tmp_path, seed, commit="012").name for seed in (1, 2)]
+    older = {**DRAWN, "run_ids": [*there, "gone"]}  # from before commits were noted
+    assert made_by([noted], tmp_path) == ["abc", "def"]
+    assert made_by([noted, older], tmp_path) == ["012", "abc", "def", "unknown"]
+    assert made_by([{**older, "skipped": "ask for it"}], tmp_path) == []
+    (note,) = _code_note(["012", "abc"], "abc")
+    assert note == "Runs and tables were made by the code of 012, abc; that of abc judged them."
+    assert _code_note(["abc"], "abc") == () == _code_note([], "abc")
+
+
+def test_a_record_names_the_code_behind_what_was_judged(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    section = {**DRAWN, "setting": "", "run_ids": ["a1"]}
+    behind = {"key": "srtm-fig4", "name": "srtm-fig4", "commits": ["abc"]}
+    beside = {"key": "srtm-fig5", "name": "srtm-fig5", "commits": ["def"]}
+    monkeypatch.setattr("ratebed.pipeline.sections", lambda out: {"a": section | behind, "b": section | beside})
+    path = tmp_path / "a.json"
+    _keep(str(path), [result("R4")], tmp_path, adds=False)
+    made = read_record(path)["made"]
+    assert (made["commit"], made["made_by"]) == (commit(), ["abc"])
+    assert f"made by the code of abc; judged by that of {commit()}" in capsys.readouterr().err
+    behind["commits"] = [commit()]
+    _keep(str(path), [result("R4")], tmp_path, adds=True)
+    assert read_record(path)["made"]["made_by"] == sorted(["abc", commit()]) and not capsys.readouterr().err
+
+
+def test_of_a_record_from_before_it_is_not_known_which_code_made_it(tmp_path: Path) -> None:
+    path = kept(tmp_path / "a.json", result("R4"))
+    for name in ("def", "abc"):
+        write_record(path, [result("R5")], SECTIONS, {**MADE, "made_by": [name]}, tmp_path, read_record(path))
+    assert read_record(path)["made"]["made_by"] == ["abc", "def", "unknown"]
 
 
 def test_only_what_was_judged_here_is_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -126,7 +166,7 @@ def test_every_claim_is_in_the_record() -> None:
         assert {claim["id"] for claim in record["claims"]} == names, (
             f"make reference: {path.name} is older than the claims"
         )
-        assert record["made"].keys() == {*MADE, "scale", "seed", "testbed"}
+        assert record["made"].keys() - {"made_by"} == {*MADE, "scale", "seed", "testbed"}
 
 
 def test_what_takes_real_processes_is_judged_in_the_live_record() -> None:

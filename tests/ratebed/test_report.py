@@ -53,6 +53,7 @@ def test_nothing_changed_and_then_something_did(out: Path, tmp_path: Path) -> No
     assert "Nothing: every verdict, number and table is as it was." in index.read_text()
 
     record = json.loads((before / "report.json").read_text())
+    assert record["made"]["made_by"] == [record["made"]["commit"]]
     claim = next(each for each in record["claims"] if each["verdict"] == "reproduced")
     claim["verdict"] = "contradicted"
     record["figures"][KEY]["measures"] = "another"

@@ -1,10 +1,13 @@
 """Figures are drawn as soon as their runs are there; those with failures, and live ones, at the end."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from core.digests import sealed
+from harness.code_version import commit
 from harness.executors.api import Finished, work
 from paper_figs.catalogue import catalogue
 from ratebed import pipeline, reporting, studio
@@ -72,6 +75,19 @@ def test_a_failed_run_leaves_its_figure_to_the_end_with_the_reason(tmp_path: Pat
     assert drawn == [f"crdt-fig4.6 {len(others)}"]
     section = sections(tmp_path)["crdt-fig4.6"]
     assert section["failed"] == {first: "it broke"} and section["run_ids"] == others
+    assert section["commits"] == [commit()]
+
+
+def test_runs_by_other_code_are_known_as_such(tmp_path: Path, drawn: list[str]) -> None:
+    plan, request = planned(tmp_path, ("crdt-fig4.6",))
+    first, *others = plan.run_ids["crdt-fig4.6"]
+    for run_id in (first, *others):
+        finished(plan, run_id)
+    manifest = plan.campaign.runs / first / "manifest.json"
+    manifest.write_text(json.dumps(sealed({**json.loads(manifest.read_text()), "commit": "abc"})))
+    with studio.Studio(plan, request) as atelier:
+        assert atelier.finish() == {}
+    assert sections(tmp_path)["crdt-fig4.6"]["commits"] == sorted({"abc", commit()})
 
 
 def test_beside_runs_in_real_time_nothing_is_drawn(
@@ -98,6 +114,27 @@ def test_what_was_mended_of_a_table_is_said(tmp_path: Path, drawn: list[str]) ->
         assert atelier.finish() == {}
     (note,) = sections(tmp_path / "out")["placement-other-matrices"]["notes"]
     assert note == "of 6 pairs 4 have directions more than 10 % apart: the mean is taken"
+
+
+@pytest.mark.parametrize(
+    ("key", "words", "claims"),
+    [
+        ("srtm-fig4", (), "R12 R17 R3 R5 R8"),
+        ("srtm-fig4", ("--costs", "srtm-slow"), "R11 R3 R8"),
+        ("srtm-fig4", ("--pump", "shared"), "R12 R17 R3"),
+        ("srtm-fig5", ("--costs", "srtm-searched", "--margin", "2.0"), "R10 R11 R12 R17 R3 R5 R8"),
+        ("srtm-eq1", (), ""),
+        ("dst-table2", (), ""),
+    ],
+)
+def test_claims_that_its_costs_or_readings_were_made_from_stand_beside_a_figure(
+    key: str, words: tuple[str, ...], claims: str, tmp_path: Path, drawn: list[str]
+) -> None:
+    plan, request = planned(tmp_path, (key,), *words)
+    with studio.Studio(plan, request) as atelier:
+        atelier.finish()  # of no run: what is said hangs on the points alone
+    (section,) = sections(tmp_path).values()
+    assert " ".join(section["fitted_on"]) == claims
 
 
 def test_a_figure_that_cannot_be_drawn_says_why_and_the_others_go_on(

@@ -1,6 +1,6 @@
 """The cells of the map, the points of each, and what is judged in it."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -22,11 +22,6 @@ COSTS = (  # free pumps by three calibrations, and a pump that takes time of the
     ("srtm-paper", readings.SHARED),
     ("srtm-slow", readings.FREE),
 )
-# What a reading was made from proves nothing about it: its claims are fitted there.
-FITTED: Mapping[tuple[str, object], tuple[str, ...]] = {
-    ("mcap", readings.IMPLIED): ("R8", "R11"),
-    ("margin", 2.0): ("R5", "R8", "R10", "R11"),
-}
 MIDDLE_SIZES = (6_000,)  # of Fig. 5
 OVERLOADED = (1, 10_000)  # Fig. 6: batch and size at which Conc is overloaded, and no ratio is judged
 LEFT_OUT = (
@@ -51,7 +46,7 @@ class Cell:
     @property
     def fitted(self) -> set[str]:
         """Claims that something of this cell was made from."""
-        by_readings = [FITTED.get(pair, ()) for pair in self.options.items()]
+        by_readings = [reading.fitted_on.get(reading.of(self.options), ()) for reading in readings.READINGS]
         return {
             *load_calibration(readings.calibration(self.options)).fitted_on,
             *(id for ids in by_readings for id in ids),
@@ -104,7 +99,6 @@ def _said(cell: Cell, result: Result) -> Json:
     said: Json = {"verdict": word, "seeds": 0}
     if result.evidence is not None:
         said["seeds"] = max((check.interval.count for check in result.evidence.exact), default=0)
-        least = result.claim.minimum_repetitions
-        failed = [check for check in result.evidence.exact if check.status(least) is Status.FAILS]
+        failed = [check for check in result.evidence.exact if result.status(check) is Status.FAILS]
         said["fails"] = [f"{check.label}: {check.interval.mean:.3g} {check.unit}".strip() for check in failed[:2]]
     return said

@@ -232,6 +232,16 @@ def test_rounds_missed_are_a_nodes_own_rounds_before_it_passes_an_element_on(hop
     assert list(found.missed_count) == [missed] * (outlook.LINE - 2) and set(found.delay_ms) == {250}
 
 
+@pytest.mark.parametrize("delay_ms", [0, 100, 250, 600])
+def test_they_are_those_while_the_message_was_under_way(delay_ms: int) -> None:
+    for wait_ms in range(5, outlook.GOSSIP_MS, 10):  # from a node's being told, at 0, to its next round
+        rounds_ms = [wait_ms - outlook.GOSSIP_MS * n for n in range(10)]
+        missed = sum(-delay_ms < round_ms <= 0 for round_ms in rounds_ms)
+        known = pd.DataFrame([{"repetition": 0, "delay": f"{delay_ms}ms", "node": f"n{n}",
+                               "knows_ms": float(wait_ms + delay_ms) * n} for n in range(1, 4)])  # fmt: skip
+        assert set(outlook.hops(known).missed_count) == {missed}, wait_ms
+
+
 def test_every_switch_is_an_option_of_its_system_and_found_again_in_its_run() -> None:
     from core.registry import configure
     from systems.limiting import crdt_counter, crdt_queue

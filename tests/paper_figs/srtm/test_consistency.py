@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analysis.verdicts import Claim, Evidence, at_most, judge
 from collectors.histogram import quantile
 from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, repeated
@@ -85,6 +86,18 @@ def test_a_fitted_claim_is_never_plainly_reproduced() -> None:
     assert said["R13"]["verdict"] == "reproduced"
     assert said["R12"]["verdict"] in ("reproduced, fitted", "direction only, fitted")
     assert "R5" not in said, "no data, no verdict"
+
+
+def test_what_fails_by_itself_but_not_among_many_is_not_said_to_fail() -> None:
+    alone, badly = (0.2, 0.6, 1.0, 1.4, 1.8), (4.8, 4.9, 5.0, 5.1, 5.2)  # 0 is outside of both 95 % intervals
+    checks = [at_most(f"check {n}", samples, 0.0) for n, samples in enumerate([alone, badly, *[(0.0,) * 5] * 18])]
+
+    def fails(*those: Any) -> Any:
+        claim = Claim("R13", "Fig. 7", "It is at most 0.", ("srtm-fig7",), lambda tables: Evidence(those))
+        return cells._said(CELL, judge(claim, {}))["fails"]
+
+    assert fails(checks[0]) == ["check 0: 1"]
+    assert fails(*checks) == ["check 1: 5"]
 
 
 # --- runs ------------------------------------------------------------------------------------------
