@@ -14,10 +14,11 @@ from markupsafe import Markup
 
 from analysis.report import claims_json, frame, write_page, write_report
 from analysis.report.charts import columns_of, table_view
+from analysis.report.claims import claim_row
 from analysis.report.forest import WIDTH, forest
 from analysis.report.live import run_usages, usage_over_time
 from analysis.report.numbers import number
-from analysis.verdicts import above, within
+from analysis.verdicts import Check, Judgement, Tried, above, within
 from core.errors import MachineError
 from tests.analysis.reports import PAPERS, RESULTS, SECTIONS, TABLES, TRIED, USAGE, context, result, written
 
@@ -304,6 +305,33 @@ def test_a_forest_plot_has_everything_in_its_place():
     (published,) = (x + 4 for x in x_of(plot, "published")[:1])
     assert 0 <= left < mean < right <= WIDTH and band < published < band + width
     assert "margin 1.1" in plot and "measured 13 [6.43, 19.6]; wanted 10 to 30; published 20" in plot
+
+
+def lines_of_readings(checks: list[Check], others: list[Check], direction: tuple[Check, ...] = ()) -> list[int]:
+    """How many thin lines each check's plot has, where another reading measured ``others``."""
+    tried = Tried({"envelope": "literal"}, False, Judgement.UNDECIDED, others)
+    row = claim_row(replace(result("R1", *checks, direction=direction), tried=(tried,)))
+    return [str(check.plot).count('class="reading"') for check in row.checks]
+
+
+def test_other_readings_are_drawn_where_labels_name_them_or_what_was_measured():
+    ours = [within(f"groups of {size}, conformant: it takes {size / 3:.1f}", (1.0, 1.1), 1.0) for size in (5, 15)]
+    theirs = [within(f"groups of {size}, literal: it takes {size / 4:.2f}", (2.0, 2.1), 1.0) for size in (5, 15)]
+    assert lines_of_readings(ours, theirs) == [1, 1]
+    assert lines_of_readings(ours, theirs[:1]) == [0, 0], "one check too few"
+    assert lines_of_readings(ours, theirs[::-1]) == [0, 0], "other sizes"
+    assert lines_of_readings(ours, [theirs[0], above("groups of 15, literal", (2.0, 2.1))]) == [0, 0], "another kind"
+    assert lines_of_readings(ours, [theirs[0], ours[1], theirs[1]]) == [0, 1], "a label that is the same is enough"
+    assert lines_of_readings(ours[:1], [ours[0], ours[0]], (ours[0],)) == [1, 1], "one line a reading"
+
+
+@pytest.mark.parametrize(("is_substitute", "where"), [(False, "under 1 of 3"), (True, "in direction under 2 of 3")])
+def test_a_claim_whose_input_is_secret_holds_in_direction_at_most(is_substitute, where):
+    found = result("T1", within("share", (1.0, 1.01), 1.0), substitute=is_substitute)
+    cells = [Tried({"margin": 1.1}, False, each) for each in (Judgement.DIRECTION_ONLY, Judgement.CONTRADICTED)]
+    assert claim_row(replace(found, tried=tuple(cells))).said == f"{where} readings"
+    never = replace(found, judgement=Judgement.UNDECIDED, tried=tuple(cells[1:]))
+    assert claim_row(never).said == "under no reading tried"
 
 
 def test_what_is_infinite_reaches_the_edge_and_identical_values_are_a_point():
