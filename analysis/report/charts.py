@@ -27,6 +27,7 @@ _UNITS = re.compile(
     r"_(ns|us|ms|s|rps|bytes|ratio|share|count|probability|cores|tokens|seconds|error|std)(_per_\w+)?$|"
     r"^(mean|low|high|std|count|p\d+|repetition|request_id)$"
 )
+_MEASURED = re.compile(r"^p\d+$|(count|error|std)$")  # by whoever named it
 _IDENTITIES = ("run_id", "repetition", "run", "request_id")  # tell repetitions apart, not conditions
 
 
@@ -97,7 +98,7 @@ def columns_of(frame: "pd.DataFrame") -> tuple[list[str], list[str]]:
                 measures[name] = distinct
         elif 1 < distinct <= _VALUES_TELLING or (name in _SERIES and distinct):
             telling.append(name)
-    factors = _factors(frame, measures, telling)
+    factors = _factors(frame, measures, telling) if "repetition" in frame else _leading(frame, measures)
     telling = [name for name in map(str, frame.columns) if name in {*telling, *factors}]
     return [name for name in measures if name not in {*_TIMES, *factors}], telling
 
@@ -107,8 +108,6 @@ def _factors(frame: "pd.DataFrame", measures: Mapping[str, int], telling: Sequen
 
     They have few values, which are the same in every repetition, and do not follow from what else tells rows apart.
     """
-    if "repetition" not in frame:
-        return []
     few = (name for name, distinct in measures.items() if 1 < distinct <= _NUMBERS_TELLING)
     found = [name for name in few if name not in _TIMES and not name.endswith("count")
              and frame.groupby("repetition")[name].apply(lambda its: tuple(sorted(its))).nunique() == 1]  # fmt: skip
@@ -117,6 +116,40 @@ def _factors(frame: "pd.DataFrame", measures: Mapping[str, int], telling: Sequen
         if others and frame[name].groupby(others, dropna=False).nunique().max() <= 1:
             found.remove(name)
     return found
+
+
+def _leading(frame: "pd.DataFrame", measures: Mapping[str, int]) -> list[str]:
+    """The same where repetitions are averaged already: of the numbers that come first, those that tell rows apart.
+
+    None where the other columns do.  Where some rows are alike in all of them, nobody knows what was set.
+    """
+    columns = list(map(str, frame.columns))
+    others = [name for name in columns if name in _TIMES or name not in {*measures, "low", "high"}]
+    found: list[str] = []
+    count = _count_of_points(frame, others)
+    for name in _before_measures(columns, measures):
+        if count == len(frame):
+            break
+        finer = _count_of_points(frame, [*others, *found, name])
+        if finer > count:
+            found, count = [*found, name], finer
+    return found if count == len(frame) else []
+
+
+def _before_measures(columns: Sequence[str], measures: Mapping[str, int]) -> list[str]:
+    """Numbers of few values, left of ``mean`` or else of the first that was measured for sure."""
+
+    def is_measured(name: str) -> bool:
+        said = _MEASURED.search(name) or not _UNITS.search(name)
+        return name in measures and name not in _TIMES and bool(said or measures[name] > _NUMBERS_TELLING)
+
+    end = columns.index("mean") if "mean" in columns else [*map(is_measured, columns), True].index(True)
+    return [name for name in columns[:end] if 1 < measures.get(name, 0) <= _NUMBERS_TELLING and name not in _TIMES]
+
+
+def _count_of_points(frame: "pd.DataFrame", names: Sequence[str]) -> int:
+    """How many combinations of values columns have."""
+    return len(frame[list(names)].apply(_hashable).drop_duplicates()) if names else min(1, len(frame))
 
 
 def _hashable(column: "pd.Series") -> "pd.Series":

@@ -359,7 +359,32 @@ def test_numbers_that_an_experiment_set_tell_rows_apart_and_are_axes():
     rows.loc[0, "p99_ms"] = 3.0  # measured: not the same in every repetition
     assert columns_of(rows) == (["debt_ms", "broker_count", "p99_ms"], ["way", "rtt_ms"])
     assert table_view(rows)["x"] == "rtt_ms" and table_view(rows)["series"] == "way"
-    assert columns_of(rows.drop(columns="repetition"))[1] == ["way"]  # nobody knows
+    averaged = rows[rows.repetition == 0].drop(columns="repetition")
+    assert columns_of(averaged) == (["debt_ms", "broker_count", "p99_ms"], ["way", "rtt_ms"])
+    assert columns_of(rows.drop(columns="repetition"))[1] == ["way"], "nobody knows: three rows are alike in both"
+
+
+def test_without_repetitions_numbers_left_of_the_means_tell_rows_apart_if_nothing_else_does():
+    grid = [(kind, system, ms) for kind in ("poisson", "periodic") for system in ("lb", "srtm") for ms in (0.0, 2.0)]
+    rows = pd.DataFrame(grid, columns=["arrivals", "system", "spread_ms"])
+    rows["mean"], rows["std"], rows["count"] = [1.0, 2.0, 3.0, 1.0, 2.0, 4.0, 5.0, 1.5], 0.1, 5
+    rows["violation_s"] = [0.0, 0.0, 1.0, 1.0] * 2  # few values, but right of the means
+    measures, telling = columns_of(rows)
+    assert telling == ["arrivals", "system", "spread_ms"] and measures == ["mean", "std", "count", "violation_s"]
+    view = table_view(rows)
+    assert (view["x"], view["y"], view["series"], view["telling"]) == ("spread_ms", "mean", "system", telling)
+    rows["arrivals"] = [f"kind {n}" for n in range(8)]
+    assert columns_of(rows)[1] == ["arrivals", "system"], "nothing else is needed"
+
+
+def test_without_means_and_repetitions_it_is_the_numbers_that_come_first():
+    grid = [(mode, ms, n, n / 2) for mode in ("merge", "write") for ms in (100, 1_000) for n in range(3)]
+    rows = pd.DataFrame(grid, columns=["mode", "gossip_ms", "rejected_count", "rejected_count_std"])
+    rows["t_s"] = [0.0, 1.0, 2.0] * 4
+    assert columns_of(rows) == (["rejected_count", "rejected_count_std"], ["mode", "gossip_ms"])
+    assert (table_view(rows)["x"], table_view(rows)["telling"]) == ("t_s", ["mode", "gossip_ms"])
+    rows.loc[:, "t_s"] = 0.0
+    assert columns_of(rows)[1] == ["mode"], "rows that only what was measured tells apart"
 
 
 def test_a_table_of_one_row_lists_and_no_numbers_can_be_shown():
