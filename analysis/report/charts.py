@@ -174,12 +174,12 @@ def _values(column: "pd.Series") -> list[object]:
     """``_value`` of each cell, without asking each what it is where the column says so."""
     kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
     if kind == "f":
-        return [float(f"{value:.{DIGITS}g}") if isfinite(value) else None for value in column.tolist()]
+        return [_number(value) for value in column.tolist()]
     return column.tolist() if kind in ("i", "u", "b") else [_value(value) for value in column]
 
 
 def _value(value: object) -> object:
-    """A cell as JSON: null for what is no number."""
+    """A cell as JSON: null for what is missing."""
     if isinstance(value, np.ndarray):
         return str(value.tolist())
     if value is None or value != value:
@@ -187,8 +187,15 @@ def _value(value: object) -> object:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") if isfinite(value) else None
+        return _number(value)
     return value if isinstance(value, bool | int | str) else str(value)
+
+
+def _number(value: float) -> float | str | None:
+    """As JSON, which has neither infinities nor NaN: "inf" and "-inf", and null."""
+    if isfinite(value):
+        return float(f"{value:.{DIGITS}g}")
+    return None if value != value else f"{value:g}"
 
 
 def _json(value: Json | Sequence[Row] | Mapping[str, object]) -> str:

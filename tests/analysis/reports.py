@@ -46,6 +46,12 @@ TABLES = {
             "mean": [1.0 + n / 10 for n in range(150)], "low": [0.9] * 150, "high": [float("inf")] * 150,
         }
     ),
+    "overload": pd.DataFrame(
+        {
+            "system": ["lb"] * 6, "brokers": [1, 1, 2, 2, 3, 3], "repetition": [0, 1] * 3,
+            "p99_ms": [float("inf"), 2.0, 1.0, 3.0, 1.0, 1.0],
+        }
+    ),
     "decades": pd.DataFrame({"publishers": [2, 50, 1_000], "delay_ms": [0.01, 3.0, 700.0], "wait_ms": [1.0, 2.0, 3.0]}),
 }  # fmt: skip
 USAGE = pd.DataFrame(

@@ -346,7 +346,7 @@ def test_axes_of_a_table():
     view = table_view(TABLES["p99"])
     assert (view["x"], view["y"], view["series"]) == ("size", "mean", "system")
     assert view["telling"] == ["system", "size", "arrivals"] and view["intervals"] and view["measures"] == ["mean"]
-    assert view["rows"][0] == ["lb", 5, "poisson", 1.0, 0.9, None]
+    assert view["rows"][0] == ["lb", 5, "poisson", 1.0, 0.9, "inf"]
     assert columns_of(TABLES["runs"]) == (["p99_ms"], ["system", "size"])
 
 
@@ -391,6 +391,13 @@ def test_a_table_of_one_row_lists_and_no_numbers_can_be_shown():
     odd = pd.DataFrame({"name": ["a"], "way": [[1, 2]], "is_on": [True], "nothing": [None]})
     view = json.loads(json.dumps(table_view(odd), allow_nan=False))
     assert view["rows"] == [["a", "[1, 2]", True, None]] and view["y"] == ""
+
+
+def test_what_is_infinite_is_told_apart_from_what_is_missing():
+    values = [1.23456789, float("inf"), float("-inf"), float("nan")]
+    for column in (values, pd.Series(values, dtype=object)):
+        rows = table_view(pd.DataFrame({"p99_ms": column}))["rows"]
+        assert json.loads(json.dumps(rows, allow_nan=False)) == [[1.234568], ["inf"], ["-inf"], [None]]
 
 
 def test_counters_become_rates_and_one_that_falls_began_anew(tmp_path):

@@ -104,6 +104,8 @@ const ratebed = (() => {
 
   const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255", "#999933", "#777777"];
   const USAGE = "what live runs used";
+  const HEIGHT = 340, LINE = 13;  // pixels: of a chart, of a line of its text
+  const isInfinite = (value) => value === "inf" || value === "-inf";  // JSON has no such numbers
 
   const chart = {
     figure: null,
@@ -176,7 +178,7 @@ const ratebed = (() => {
 
     // Whether a logarithmic axis shows more of a column: positive numbers over two decades or more.
     isWide(rows, name) {
-      const values = rows.map((row) => row[name]).filter((value) => value !== null);
+      const values = rows.map((row) => row[name]).filter((value) => value !== null && !isInfinite(value));
       return values.every((value) => typeof value === "number" && value > 0) && Math.max(...values) >= 100 * Math.min(...values);
     },
 
@@ -271,11 +273,48 @@ const ratebed = (() => {
       if (had) for (const label of boxes) if (label.firstChild.value === had) label.firstChild.focus();
     },
 
+    // At each x of each series the mean; where a value is infinite so is the mean: in words, as it has no height.
+    means(values) {
+      const { x, y } = chart.choice;
+      const groups = new Map();
+      for (const row of values) {
+        const place = JSON.stringify([row[x], row[" series"]]);
+        if (!groups.has(place)) groups.set(place, []);
+        groups.get(place).push(row);
+      }
+      return [...groups.values()].map((rows) => {
+        const point = { [x]: rows[0][x], " series": rows[0][" series"] };
+        const ends = rows.map((row) => row[y]).filter(isInfinite);
+        if (!ends.length) return { ...point, [y]: rows.reduce((sum, row) => sum + row[y], 0) / rows.length };
+        const shared = Object.entries(rows[0]).filter(([name, value]) => rows.every((row) => row[name] === value));
+        const said = [...new Set(ends)].join(" and ") + (rows.length > 1 ? ` (${ends.length} of ${rows.length})` : "");
+        return { ...Object.fromEntries(shared), ...point, [y]: null, " end": ends[0], " said": said };
+      });
+    },
+
+    // Infinite means in words at the upper edge, or the lower: a line of text a series.
+    infiniteLayers(means, names, xs, colour) {
+      const { x, y, series } = chart.choice;
+      const told = [[" said", `mean ${y}`], [x, x], ...(series ? [[" series", series]] : [])];
+      const tooltip = told.map(([name, title]) => ({ field: chart.field(name), title }));
+      const said = means.filter((row) => row[" said"]);
+      const lines = names.filter((name) => said.some((row) => row[" series"] === name));
+      return lines.flatMap((name, n) => ["inf", "-inf"].map((end) => ({
+        data: { values: said.filter((row) => row[" series"] === name && row[" end"] === end) },
+        mark: { type: "text", align: "left", dx: 4, baseline: end === "inf" ? "top" : "bottom", fontSize: 11, cursor: "pointer" },
+        encoding: { x: xs, y: { value: end === "inf" ? 2 + LINE * n : HEIGHT - 2 - LINE * n }, text: { field: " said" }, color: colour, tooltip },
+      }))).filter((layer) => layer.data.values.length);
+    },
+
+    field(name) { return name.replace(/([.\[\]\\])/g, "\\$1"); },
+
     spec(values, names, colours, x, wantsLog) {
       const { y, table } = chart.choice;
-      const kind = (column) => values.every((row) => row[column] === null || typeof row[column] === "number") ? "quantitative" : "nominal";
-      const field = (name) => name.replace(/([.\[\]\\])/g, "\\$1");
-      const isLog = wantsLog && values.every((row) => row[y] > 0);
+      const { field } = chart;
+      const isNumber = (value) => value === null || typeof value === "number" || isInfinite(value);
+      const kind = (column) => values.every((row) => isNumber(row[column])) ? "quantitative" : "nominal";
+      const finite = values.filter((row) => !isInfinite(row[y]));
+      const isLog = wantsLog && finite.every((row) => row[y] > 0);
       const scale = isLog ? { type: "log" } : { zero: false };
       const xKind = kind(x);
       const xScale = chart.table().telling.includes(x) && chart.isWide(values, x) ? { type: "log" } : { zero: false };
@@ -284,12 +323,14 @@ const ratebed = (() => {
       const colour = { field: " series", type: "nominal", legend: null, scale: { domain: names, range: colours } };
       const tooltip = chart.table().columns.map((name) => ({ field: field(name), title: name }));
       const isDense = new Set(values.map((row) => row[x])).size > 40;
-      const means = xs.type === "quantitative" ? { type: "line", opacity: 0.8 } : { type: "tick", thickness: 2, width: 24 };
+      const means = chart.means(values);
+      const line = xs.type === "quantitative" ? { type: "line", opacity: 0.8 } : { type: "tick", thickness: 2, width: 24 };
       const layers = [
-        { mark: means, encoding: { x: xs, y: { ...ys, aggregate: "mean" }, color: colour } },
-        { mark: { type: "point", filled: true, size: isDense ? 12 : 55, opacity: isDense ? 0.5 : 0.85, cursor: "pointer" },
+        { data: { values: means }, mark: line, encoding: { x: xs, y: ys, color: colour } },
+        { data: { values: finite }, mark: { type: "point", filled: true, size: isDense ? 12 : 55, opacity: isDense ? 0.5 : 0.85, cursor: "pointer" },
           encoding: { x: xs, y: ys, color: colour, tooltip } },
-      ];
+      ].filter((layer) => layer.data.values.some((row) => row[y] !== null));  // an axis of nothing complains
+      layers.push(...chart.infiniteLayers(means, names, xs, colour));
       const ends = values.filter((row) => typeof row.low === "number" && typeof row.high === "number" && !(isLog && row.low <= 0));
       if (chart.table().intervals && y === "mean" && ends.length) layers.push({ data: { values: ends },
         mark: { type: "rule", strokeWidth: 1.2 }, encoding: { x: xs, y: { ...ys, field: "low" }, y2: { field: "high" }, color: colour } });
@@ -297,8 +338,8 @@ const ratebed = (() => {
       for (const curve of curves) layers.push(...chart.digitisedLayers(curve, xs, ys, colour));
       const [ink, grid] = isDark() ? ["#e4e7eb", "#3a4048"] : ["#1c2024", "#d9dde2"];
       return {
-        $schema: "https://vega.github.io/schema/vega-lite/v6.json", width: "container", height: 340, background: null,
-        data: { values }, layer: layers,
+        $schema: "https://vega.github.io/schema/vega-lite/v6.json", width: "container", height: HEIGHT, background: null,
+        layer: layers,
         config: { aria: false, mark: { aria: false }, axis: { labelColor: ink, titleColor: ink, gridColor: grid, domainColor: ink, tickColor: ink }, view: { stroke: null },
           font: "system-ui, sans-serif" },
       };
