@@ -158,7 +158,10 @@ def test_an_infinite_value_makes_the_mean_infinite_and_is_told(driver: Chrome, f
 
 def test_a_digitised_curve_and_what_live_runs_used_are_drawn(driver: Chrome, folder: Path) -> None:
     look(driver, folder / "figure-fig-a.html")
-    wait(driver, "return document.querySelectorAll('#view .mark-symbol').length >= 2")  # ours, and the digitised
+    symbols = "document.querySelectorAll('#view .mark-symbol path').length"
+    wait(driver, f"return {symbols} === 78 + 2")  # ours, and the digitised
+    driver.find_element(By.NAME, "only arrivals").send_keys("periodic")
+    wait(driver, f"return {symbols} === 72")  # of which the curve says nothing
     driver.find_element(By.NAME, "table").send_keys("what")
     wait(driver, "return document.getElementById('view').dataset.drawn === '6'")
     assert [label.text for label in driver.find_elements(By.CSS_SELECTOR, "#series label")] == ["node-n1", "node-n2"]

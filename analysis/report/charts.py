@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 ROWS_CHARTED = 50_000  # of a table; the page says so where there are more
 DIGITS = 7  # of a number in a view; files have all
 _VALUES_TELLING, _NUMBERS_TELLING = 200, 24  # a column with more texts, or more numbers, tells no rows apart
-_SERIES = ("system", "name", "variant", "policy", "limiter", "process", "graph")
+SERIES = ("system", "name", "variant", "policy", "limiter", "process", "graph")
 _TIMES = ("since_s", "t_s", "at_s", "time_s", "middle_s", "second", "t_ns", "at_ns", "cycle")
 _UNITS = re.compile(
     r"_(ns|us|ms|s|rps|bytes|ratio|share|count|probability|cores|tokens|seconds|error|std)(_per_\w+)?$|"
@@ -59,7 +59,7 @@ def table_view(frame: "pd.DataFrame") -> Json:
     """
     shown = frame.head(ROWS_CHARTED)
     measures, telling = columns_of(frame)
-    series = next((name for name in _SERIES if name in telling), "") or next(
+    series = next((name for name in SERIES if name in telling), "") or next(
         (name for name in telling if not _is_number(frame[name])), ""
     )
     varying = [name for name in measures if _varies(frame, name)]
@@ -96,7 +96,7 @@ def columns_of(frame: "pd.DataFrame") -> tuple[list[str], list[str]]:
                                    distinct > max(1, len(frame) // 2))):  # fmt: skip
             if name not in ("low", "high"):
                 measures[name] = distinct
-        elif 1 < distinct <= _VALUES_TELLING or (name in _SERIES and distinct):
+        elif 1 < distinct <= _VALUES_TELLING or (name in SERIES and distinct):
             telling.append(name)
     factors = _factors(frame, measures, telling) if "repetition" in frame else _leading(frame, measures)
     telling = [name for name in map(str, frame.columns) if name in {*telling, *factors}]
@@ -167,7 +167,8 @@ def _varies(frame: "pd.DataFrame", name: str) -> bool:
 def _digitised_view(curve: Digitised) -> Json:
     rows = [[_value(value) for value in row] for row in curve.rows.itertuples(index=False, name=None)]
     columns = [str(name) for name in curve.rows.columns]
-    return {"table": curve.table, "x": curve.x, "y": curve.y, "columns": columns, "rows": rows}
+    its: Json = {"table": curve.table, "x": curve.x, "y": curve.y, "conditions": list(curve.conditions)}
+    return {**its, "columns": columns, "rows": rows}
 
 
 def _values(column: "pd.Series") -> list[object]:

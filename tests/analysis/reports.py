@@ -64,8 +64,9 @@ USAGE = pd.DataFrame(
         "sent_bytes_per_s": [None] * 8,
     }
 )
-CURVE = pd.DataFrame({"size": [5, 20], "mean": [1.1, 2.2], "series": ["lb", "lb"], "error": [0.1, 0.1],
-                      "ours": [1.0, None], "apart": [-0.1, None]})  # fmt: skip
+CURVE = pd.DataFrame({"size": [5, 20], "mean": [1.1, 2.2], "arrivals": ["poisson"] * 2, "series": ["lb", "lb"],
+                      "error": [0.1, 0.1], "ours": [1.0, None], "apart": [-0.1, None]})  # fmt: skip
+DIGITISED = Digitised("fig7.csv", "size", "mean", CURVE, "p99", ("arrivals",), "Ours is missing: 1 of 2 values.")
 SECTIONS = [
     FigureSection(
         "fig-a",
@@ -82,7 +83,7 @@ SECTIONS = [
         notes="calibration <x>",
         texts={"settings": "limit < 20"},
         paper="srtm",
-        digitised=[Digitised("fig7.csv", "size", "mean", CURVE, "p99")],
+        digitised=[DIGITISED],
         looks={"srtm": ("SRTM", "#009E73")},
     ),
     FigureSection(

@@ -174,7 +174,8 @@ def test_checks_show_what_was_measured_wanted_and_published(figure):
 
 def test_what_stands_behind_a_figure_is_there_without_a_script(pages, figure):
     for text in ("ratebed run fig-a --seed 1", "1.25", "calibration <x>", "3 runs", "aa11", "limit < 20", "Φ <cr>",
-                 "at most 0.7: node-n2 at 3 s", "fig7.csv", "Read off the source's picture"):  # fmt: skip
+                 "at most 0.7: node-n2 at 3 s", "fig7.csv", "Read off the source's picture",
+                 "Ours is missing: 1 of 2 values."):  # fmt: skip
         assert text in figure.text, text
     assert "no trace given: --trace FILE" in pages["figure-fig.b@mininet-small~margin=1.1.html"].text
 

@@ -146,7 +146,8 @@ const ratebed = (() => {
     take(name) {
       const table = chart.figure.tables[name];
       const curve = chart.figure.digitised.find((each) => each.table === name);
-      chart.choice = { table: name, x: curve ? curve.x : table.x, y: curve ? curve.y : table.y, series: table.series, log: "as it is", only: {} };
+      const only = Object.fromEntries(curve ? curve.conditions.map((column) => [column, String(chart.points(curve)[0][column])]) : []);
+      chart.choice = { table: name, x: curve ? curve.x : table.x, y: curve ? curve.y : table.y, series: table.series, log: "as it is", only };
       chart.hidden.clear();
       chart.draw();
     },
@@ -227,7 +228,7 @@ const ratebed = (() => {
         byId("view").dataset.drawn = "0";
         return;
       }
-      const spec = chart.spec(values, names, colours, x, isLog);
+      const spec = chart.spec(values, held, names, colours, x, isLog);
       const options = { actions: false, renderer: "svg", tooltip: { theme: isDark() ? "dark" : "light" } };
       window.vegaEmbed(byId("view"), spec, options).then(({ view }) => {
         if (chart.view) chart.view.finalize();
@@ -308,7 +309,7 @@ const ratebed = (() => {
 
     field(name) { return name.replace(/([.\[\]\\])/g, "\\$1"); },
 
-    spec(values, names, colours, x, wantsLog) {
+    spec(values, held, names, colours, x, wantsLog) {
       const { y, table } = chart.choice;
       const { field } = chart;
       const isNumber = (value) => value === null || typeof value === "number" || isInfinite(value);
@@ -335,7 +336,7 @@ const ratebed = (() => {
       if (chart.table().intervals && y === "mean" && ends.length) layers.push({ data: { values: ends },
         mark: { type: "rule", strokeWidth: 1.2 }, encoding: { x: xs, y: { ...ys, field: "low" }, y2: { field: "high" }, color: colour } });
       const curves = chart.figure.digitised.filter((curve) => (!curve.table || curve.table === table) && curve.x === x && curve.y === y);
-      for (const curve of curves) layers.push(...chart.digitisedLayers(curve, xs, ys, colour));
+      for (const curve of curves) layers.push(...chart.digitisedLayers(curve, held, xs, ys, colour));
       const [ink, grid] = isDark() ? ["#e4e7eb", "#3a4048"] : ["#1c2024", "#d9dde2"];
       return {
         $schema: "https://vega.github.io/schema/vega-lite/v6.json", width: "container", height: HEIGHT, background: null,
@@ -345,13 +346,17 @@ const ratebed = (() => {
       };
     },
 
-    // What somebody read off a picture: open diamonds, dashes, the reading's own error.
-    digitisedLayers(curve, xs, ys, colour) {
-      const values = curve.rows.map((row) => Object.fromEntries(curve.columns.map((column, n) => [column, row[n]])))
+    points(curve) { return curve.rows.map((row) => Object.fromEntries(curve.columns.map((column, n) => [column, row[n]]))); },
+
+    // What somebody read off a picture: open diamonds, dashes, the reading's own error; of the slice that is shown.
+    digitisedLayers(curve, held, xs, ys, colour) {
+      const told = held.map(([column]) => column).filter((column) => curve.conditions.includes(column));
+      const values = chart.points(curve).filter((row) => told.every((column) => String(row[column]) === chart.choice.only[column]))
         .map((row) => ({ ...row, " series": row.series, " low": row[curve.y] - row.error, " high": row[curve.y] + row.error,
           " what": "digitised from the source's picture" }));
+      if (!values.length) return [];
       const data = { values };
-      const tooltip = [" what", "series", curve.x, curve.y, "error", "ours", "apart"].map((name) => ({ field: name, title: name.trim() }));
+      const tooltip = [" what", "series", ...curve.conditions, curve.x, curve.y, "error", "ours", "apart"].map((name) => ({ field: name, title: name.trim() }));
       const layers = [
         { data, mark: { type: "line", strokeDash: [5, 4] }, encoding: { x: xs, y: ys, color: colour } },
         { data, mark: { type: "point", shape: "diamond", size: 70, filled: false }, encoding: { x: xs, y: ys, color: colour, tooltip } },
