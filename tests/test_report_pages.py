@@ -139,9 +139,29 @@ def test_what_spans_decades_opens_on_logarithmic_axes_and_the_reader_has_the_las
     assert not log() and complaints(driver) == []
 
 
+def test_an_infinite_value_makes_the_mean_infinite_and_is_told(driver: Chrome, folder: Path) -> None:
+    look(driver, folder / "figure-fig-a.html")
+    wait(driver, "return (document.getElementById('view').dataset.drawn || 0) > 0")
+    driver.find_element(By.NAME, "table").send_keys("overload")
+    wait(driver, "return document.getElementById('view').dataset.drawn === '6'")
+    said = "[...document.querySelectorAll('#view .role-mark text')].map((text) => text.textContent)"
+    wait(driver, f"return {said}.join() === 'inf (1 of 2)'")
+    assert len(driver.find_elements(By.CSS_SELECTOR, "#view .mark-symbol path")) == 5
+    (line,) = driver.find_elements(By.CSS_SELECTOR, "#view .mark-line path")
+    assert (line.get_attribute("d") or "").count("L") == 1, "from 2 to 3 brokers: at 1 there is no mean of finite ones"
+    word = driver.find_element(By.CSS_SELECTOR, "#view .role-mark text")
+    ActionChains(driver).move_to_element(word).perform()
+    tip = "document.getElementById('vg-tooltip-element').textContent"
+    wait(driver, f"return {tip}.includes('mean p99_ms') && {tip}.includes('inf (1 of 2)')")
+    assert complaints(driver) == []
+
+
 def test_a_digitised_curve_and_what_live_runs_used_are_drawn(driver: Chrome, folder: Path) -> None:
     look(driver, folder / "figure-fig-a.html")
-    wait(driver, "return document.querySelectorAll('#view .mark-symbol').length >= 2")  # ours, and the digitised
+    symbols = "document.querySelectorAll('#view .mark-symbol path').length"
+    wait(driver, f"return {symbols} === 78 + 2")  # ours, and the digitised
+    driver.find_element(By.NAME, "only arrivals").send_keys("periodic")
+    wait(driver, f"return {symbols} === 72")  # of which the curve says nothing
     driver.find_element(By.NAME, "table").send_keys("what")
     wait(driver, "return document.getElementById('view').dataset.drawn === '6'")
     assert [label.text for label in driver.find_elements(By.CSS_SELECTOR, "#series label")] == ["node-n1", "node-n2"]

@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 ROWS_CHARTED = 50_000  # of a table; the page says so where there are more
 DIGITS = 7  # of a number in a view; files have all
 _VALUES_TELLING, _NUMBERS_TELLING = 200, 24  # a column with more texts, or more numbers, tells no rows apart
-_SERIES = ("system", "name", "variant", "policy", "limiter", "process", "graph")
+SERIES = ("system", "name", "variant", "policy", "limiter", "process", "graph")
 _TIMES = ("since_s", "t_s", "at_s", "time_s", "middle_s", "second", "t_ns", "at_ns", "cycle")
 _UNITS = re.compile(
     r"_(ns|us|ms|s|rps|bytes|ratio|share|count|probability|cores|tokens|seconds|error|std)(_per_\w+)?$|"
     r"^(mean|low|high|std|count|p\d+|repetition|request_id)$"
 )
+_MEASURED = re.compile(r"^p\d+$|(count|error|std)$")  # by whoever named it
 _IDENTITIES = ("run_id", "repetition", "run", "request_id")  # tell repetitions apart, not conditions
 
 
@@ -58,7 +59,7 @@ def table_view(frame: "pd.DataFrame") -> Json:
     """
     shown = frame.head(ROWS_CHARTED)
     measures, telling = columns_of(frame)
-    series = next((name for name in _SERIES if name in telling), "") or next(
+    series = next((name for name in SERIES if name in telling), "") or next(
         (name for name in telling if not _is_number(frame[name])), ""
     )
     varying = [name for name in measures if _varies(frame, name)]
@@ -95,9 +96,9 @@ def columns_of(frame: "pd.DataFrame") -> tuple[list[str], list[str]]:
                                    distinct > max(1, len(frame) // 2))):  # fmt: skip
             if name not in ("low", "high"):
                 measures[name] = distinct
-        elif 1 < distinct <= _VALUES_TELLING or (name in _SERIES and distinct):
+        elif 1 < distinct <= _VALUES_TELLING or (name in SERIES and distinct):
             telling.append(name)
-    factors = _factors(frame, measures, telling)
+    factors = _factors(frame, measures, telling) if "repetition" in frame else _leading(frame, measures)
     telling = [name for name in map(str, frame.columns) if name in {*telling, *factors}]
     return [name for name in measures if name not in {*_TIMES, *factors}], telling
 
@@ -107,8 +108,6 @@ def _factors(frame: "pd.DataFrame", measures: Mapping[str, int], telling: Sequen
 
     They have few values, which are the same in every repetition, and do not follow from what else tells rows apart.
     """
-    if "repetition" not in frame:
-        return []
     few = (name for name, distinct in measures.items() if 1 < distinct <= _NUMBERS_TELLING)
     found = [name for name in few if name not in _TIMES and not name.endswith("count")
              and frame.groupby("repetition")[name].apply(lambda its: tuple(sorted(its))).nunique() == 1]  # fmt: skip
@@ -117,6 +116,40 @@ def _factors(frame: "pd.DataFrame", measures: Mapping[str, int], telling: Sequen
         if others and frame[name].groupby(others, dropna=False).nunique().max() <= 1:
             found.remove(name)
     return found
+
+
+def _leading(frame: "pd.DataFrame", measures: Mapping[str, int]) -> list[str]:
+    """The same where repetitions are averaged already: of the numbers that come first, those that tell rows apart.
+
+    None where the other columns do.  Where some rows are alike in all of them, nobody knows what was set.
+    """
+    columns = list(map(str, frame.columns))
+    others = [name for name in columns if name in _TIMES or name not in {*measures, "low", "high"}]
+    found: list[str] = []
+    count = _count_of_points(frame, others)
+    for name in _before_measures(columns, measures):
+        if count == len(frame):
+            break
+        finer = _count_of_points(frame, [*others, *found, name])
+        if finer > count:
+            found, count = [*found, name], finer
+    return found if count == len(frame) else []
+
+
+def _before_measures(columns: Sequence[str], measures: Mapping[str, int]) -> list[str]:
+    """Numbers of few values, left of ``mean`` or else of the first that was measured for sure."""
+
+    def is_measured(name: str) -> bool:
+        said = _MEASURED.search(name) or not _UNITS.search(name)
+        return name in measures and name not in _TIMES and bool(said or measures[name] > _NUMBERS_TELLING)
+
+    end = columns.index("mean") if "mean" in columns else [*map(is_measured, columns), True].index(True)
+    return [name for name in columns[:end] if 1 < measures.get(name, 0) <= _NUMBERS_TELLING and name not in _TIMES]
+
+
+def _count_of_points(frame: "pd.DataFrame", names: Sequence[str]) -> int:
+    """How many combinations of values columns have."""
+    return len(frame[list(names)].apply(_hashable).drop_duplicates()) if names else min(1, len(frame))
 
 
 def _hashable(column: "pd.Series") -> "pd.Series":
@@ -134,19 +167,20 @@ def _varies(frame: "pd.DataFrame", name: str) -> bool:
 def _digitised_view(curve: Digitised) -> Json:
     rows = [[_value(value) for value in row] for row in curve.rows.itertuples(index=False, name=None)]
     columns = [str(name) for name in curve.rows.columns]
-    return {"table": curve.table, "x": curve.x, "y": curve.y, "columns": columns, "rows": rows}
+    its: Json = {"table": curve.table, "x": curve.x, "y": curve.y, "conditions": list(curve.conditions)}
+    return {**its, "columns": columns, "rows": rows}
 
 
 def _values(column: "pd.Series") -> list[object]:
     """``_value`` of each cell, without asking each what it is where the column says so."""
     kind = column.dtype.kind if isinstance(column.dtype, np.dtype) else ""
     if kind == "f":
-        return [float(f"{value:.{DIGITS}g}") if isfinite(value) else None for value in column.tolist()]
+        return [_number(value) for value in column.tolist()]
     return column.tolist() if kind in ("i", "u", "b") else [_value(value) for value in column]
 
 
 def _value(value: object) -> object:
-    """A cell as JSON: null for what is no number."""
+    """A cell as JSON: null for what is missing."""
     if isinstance(value, np.ndarray):
         return str(value.tolist())
     if value is None or value != value:
@@ -154,8 +188,15 @@ def _value(value: object) -> object:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float):
-        return float(f"{value:.{DIGITS}g}") if isfinite(value) else None
+        return _number(value)
     return value if isinstance(value, bool | int | str) else str(value)
+
+
+def _number(value: float) -> float | str | None:
+    """As JSON, which has neither infinities nor NaN: "inf" and "-inf", and null."""
+    if isfinite(value):
+        return float(f"{value:.{DIGITS}g}")
+    return None if value != value else f"{value:g}"
 
 
 def _json(value: Json | Sequence[Row] | Mapping[str, object]) -> str:

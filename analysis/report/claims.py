@@ -1,14 +1,15 @@
 """Claims in words and for machines: what stands in a row of the report."""
 
+import re
 from collections.abc import Sequence
 from math import isfinite
 from typing import NamedTuple
 
 from markupsafe import Markup
 
-from analysis.report.forest import forest
+from analysis.report.forest import Named, forest
 from analysis.report.numbers import interval_text, number, wanted_text
-from analysis.verdicts import Check, Judgement, Result, Status, readings_text
+from analysis.verdicts import Check, Claim, Judgement, Result, Status, readings_text
 from core.records import Json
 
 # A sign each, so that verdicts are told apart without colour.
@@ -20,6 +21,7 @@ SIGNS = {
     Judgement.NOT_RUN: "–",
 }
 _STATUS_SIGNS = {Status.HOLDS: "✓", Status.FAILS: "✗", Status.UNSURE: "?"}
+_WHOLE = re.compile(r"(?<![\d.])\d+(?!\.?\d)")  # a size in a label; what was measured has a point
 LEGEND = (
     "Reproduced: the 95 % interval lies inside the tolerance. Direction only: the sign is sure, the size is not. "
     "Contradicted: the interval excludes both. Undecided: too few runs, or the interval straddles a bound. "
@@ -153,12 +155,12 @@ def claim_row(result: Result) -> ClaimRow:
     """A judged claim, ready to be shown."""
     claim = result.claim
     checks = [check for _, check in checks_of(result)]
-    checks.sort(key=lambda check: result.status(check) is Status.HOLDS)
+    rows = list(zip(checks, _elsewhere(result, checks), strict=True))
+    rows.sort(key=lambda row: result.status(row[0]) is Status.HOLDS)
     readings = [ReadingRow(each.text, verdict_of(each.judgement)) for each in result.tried]
     if readings:
         of_record = ReadingRow(f"of record: {readings_text(result.record)}", verdict_of(result.judgement))
         readings.insert(0, of_record)
-    holding = sum(each.verdict.text == Judgement.REPRODUCED.value for each in readings)
     return ClaimRow(
         claim.id,
         anchor_of(result),
@@ -168,11 +170,44 @@ def claim_row(result: Result) -> ClaimRow:
         verdict_of(result.judgement),
         claim.fitted,
         _reasons(result),
-        [_check_row(result, check) for check in checks],
+        [_check_row(result, check, others) for check, others in rows],
         readings_text(result.record),
         readings,
-        f"under {holding} of {len(readings)} readings" if holding else "under no reading tried",
+        _said(claim, readings),
     )
+
+
+def _said(claim: Claim, readings: Sequence[ReadingRow]) -> str:
+    """Under how many readings a claim holds; one whose source's input is secret can do so in direction only."""
+    wanted = Judgement.DIRECTION_ONLY if claim.substitute else Judgement.REPRODUCED
+    holding = sum(each.verdict.text == wanted.value for each in readings)
+    if not holding:
+        return "under no reading tried"
+    return f"{'in direction ' * claim.substitute}under {holding} of {len(readings)} readings"
+
+
+def _elsewhere(result: Result, checks: Sequence[Check]) -> list[list[Named]]:
+    """Of each check what other readings measured: under its label, or else in its place.
+
+    A label may name the reading, or what was measured.  Places mean the same only where there are as many checks, all
+    of the same kinds.
+    """
+    kinds = list(map(_kind, checks))
+    found: list[list[Named]] = [[] for _ in checks]
+    for each in result.tried:
+        labelled = {check.label: check for check in reversed(each.checks)}
+        is_alike = list(map(_kind, each.checks)) == kinds
+        in_place: Sequence[Check | None] = each.checks if is_alike else [None] * len(checks)
+        for others, check, beside in zip(found, checks, in_place, strict=True):
+            other = labelled.get(check.label, beside)
+            if other is not None:
+                others.append((each.text, other.interval))
+    return found
+
+
+def _kind(check: Check) -> tuple[object, ...]:
+    """What checks of one thing under two readings have in common: unit, bounded ends, the sizes in the label."""
+    return check.unit, isfinite(check.low), isfinite(check.high), check.published is None, _WHOLE.findall(check.label)
 
 
 def anchor_of(result: Result) -> str:
@@ -181,12 +216,9 @@ def anchor_of(result: Result) -> str:
     return result.claim.id if own else f"{result.claim.id}-{result.claim.testbed}"
 
 
-def _check_row(result: Result, check: Check) -> CheckRow:
+def _check_row(result: Result, check: Check, others: Sequence[Named]) -> CheckRow:
     status = result.status(check)
     published = "" if check.published is None else f"{number(check.published)} {check.unit}".strip()
-    others = [
-        (each.text, found.interval) for each in result.tried for found in each.checks if found.label == check.label
-    ]
     return CheckRow(
         check.label,
         interval_text(check),

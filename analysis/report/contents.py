@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 class Digitised:
     """A curve that a user read off a paper's picture: columns x and y under their own names, ``series`` and ``error``.
 
-    ``error``: how far y may be off by reading it, in y's unit; missing: not known.  ``rows`` has besides ``ours``, the
-    mean of our rows with that series and x, where the figure's table ``table`` has columns of these names.
+    ``error``: how far y may be off by reading it, in y's unit; missing: not known.  ``conditions``: further columns,
+    which say under what y was measured.  ``rows`` has besides ``ours``, the mean of our rows with that series, x and
+    conditions, where the figure's table ``table`` has columns of these names; ``why`` says where it is missing.
     """
 
     source: str  # the file's name
@@ -26,6 +27,8 @@ class Digitised:
     y: str
     rows: "pd.DataFrame"
     table: str = ""
+    conditions: Sequence[str] = ()
+    why: str = ""
 
 
 @dataclass(frozen=True)

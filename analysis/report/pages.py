@@ -131,7 +131,9 @@ class Book:
             "drawing_link": f"drawings/{quote(section.key)}.svg",
             "data": data,
             "tables": [_table_view(name, f"{data}/{quote(name)}", table) for name, table in section.tables.items()],
-            "digitised": [_table_view(curve.source, f"{data}/digitised", curve.rows) for curve in section.digitised],
+            "digitised": [
+                (_table_view(curve.source, f"{data}/digitised", curve.rows), curve.why) for curve in section.digitised
+            ],
             "usage": live.run_usages(section.usage) if section.usage is not None else [],
             "runs": _runs(section),
         }

@@ -12,6 +12,7 @@ from math import inf
 import numpy as np
 
 from analysis.verdicts import t_interval
+from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from paper_figs import drawing, keys
 from paper_figs.intervals import geometric, intervals_by
@@ -40,6 +41,7 @@ TAIL_NOTE = (
     f"geometric mean with its 95 % interval (that of the logarithms). {STRIPS_NOTE}"
 )
 REPETITION = Style("one repetition", drawing.GREY, "o", "-", is_open=True)
+LINE_POINTS = 8.0  # from a line of small text to the next
 SLO_MARGIN = 1.05  # "meets the SLO": the interval of the mean p99 is not above 1.05 x SLO
 
 ENVELOPE_NOTE = (
@@ -119,10 +121,15 @@ def slo_of(runs: Frame) -> float:
 
 
 def summary(runs: Frame, by: list[str]) -> Frame:
-    """Over the repetitions of each point: mean, std and count of the p99, and means of what is drawn beside it."""
+    """Over the repetitions of each point: mean, std and count of the p99, and means of what is drawn beside it.
+
+    The std is 0 of a single repetition, and empty where the mean is infinite.
+    """
     columns = ("broker_count", "residual_rps", "violation_s", "round_count", "slo_ms")
     p99, beside = {how: ("p99_ms", how) for how in ("mean", "std", "count")}, {name: (name, "mean") for name in columns}
-    return runs.groupby(by, sort=False).agg(**p99, **beside).fillna({"std": 0.0}).reset_index()
+    over = runs.groupby(by, sort=False).agg(**p99, **beside).fillna({"std": 0.0}).reset_index()
+    over["std"] = over["std"].where(over["mean"] < inf)
+    return over
 
 
 # --- panels and strips -----------------------------------------------------------------------------
@@ -192,10 +199,10 @@ def _draw_p99(
     highest_ms: float | None,
     tail_beside: float | None,
 ) -> None:
-    """Means of each system, or geometric means beside the repetitions."""
+    """Means of each system, or geometric means beside the repetitions; in words those that have no place."""
     drawing.log_axis(axes, steps=(1, 2, 5) if highest_ms is None else (1, 1.5, 2, 3, 5, 7))
     drawing.rule(axes, slo_of(runs))
-    for system, look in looks.items():
+    for line, (system, look) in enumerate(looks.items(), start=highest_ms is not None):
         part, shift = runs[runs.system == system], shifts[system]
         at, intervals = intervals_by(part, x, "p99_ms", t_interval if tail_beside is None else geometric)
         drawing.interval_points(axes, [place + shift for place in at], intervals, look, joined=True)
@@ -203,9 +210,19 @@ def _draw_p99(
             small, beside = look._replace(is_open=True), part[x] + shift + tail_beside
             drawing.marks(axes, beside, part.p99_ms, small, size=2.2, alpha=0.6)
         for place, interval in zip(at, intervals, strict=True):
-            if highest_ms is not None and interval.mean > highest_ms:  # its number is enough: it says how long
+            if interval.mean == inf:
+                text = f"inf ({(part[part[x] == place].p99_ms == inf).sum()} of {interval.count})"
+                _at_the_top(axes, text, place, look.colour, line, rightwards=place == runs[x].min())
+            elif highest_ms is not None and interval.mean > highest_ms:  # its number is enough: it says how long
                 axes.set_ylim(top=highest_ms)  # the run of an overloaded broker was
                 drawing.label(axes, f"{interval.mean:,.0f} ms ↑", (place, highest_ms), look.colour, (-2, -2))
+
+
+def _at_the_top(axes: Axes, text: str, x: float, colour: str, line: int, rightwards: bool) -> None:
+    """Small text beside ``x``, so many lines below the panel's upper edge."""
+    side, below = (2, "left") if rightwards else (-2, "right"), -2 - LINE_POINTS * line
+    look: Options = {"fontsize": drawing.SMALL, "color": colour, "ha": side[1], "va": "top"}
+    axes.annotate(text, (x, 1.0), (side[0], below), ("data", "axes fraction"), "offset points", **look)
 
 
 def _draw_strip(axes: Axes, runs: Frame, looks: Looks, shifts: dict[str, float], x: str, width: float) -> None:

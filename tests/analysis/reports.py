@@ -46,6 +46,12 @@ TABLES = {
             "mean": [1.0 + n / 10 for n in range(150)], "low": [0.9] * 150, "high": [float("inf")] * 150,
         }
     ),
+    "overload": pd.DataFrame(
+        {
+            "system": ["lb"] * 6, "brokers": [1, 1, 2, 2, 3, 3], "repetition": [0, 1] * 3,
+            "p99_ms": [float("inf"), 2.0, 1.0, 3.0, 1.0, 1.0],
+        }
+    ),
     "decades": pd.DataFrame({"publishers": [2, 50, 1_000], "delay_ms": [0.01, 3.0, 700.0], "wait_ms": [1.0, 2.0, 3.0]}),
 }  # fmt: skip
 USAGE = pd.DataFrame(
@@ -58,8 +64,9 @@ USAGE = pd.DataFrame(
         "sent_bytes_per_s": [None] * 8,
     }
 )
-CURVE = pd.DataFrame({"size": [5, 20], "mean": [1.1, 2.2], "series": ["lb", "lb"], "error": [0.1, 0.1],
-                      "ours": [1.0, None], "apart": [-0.1, None]})  # fmt: skip
+CURVE = pd.DataFrame({"size": [5, 20], "mean": [1.1, 2.2], "arrivals": ["poisson"] * 2, "series": ["lb", "lb"],
+                      "error": [0.1, 0.1], "ours": [1.0, None], "apart": [-0.1, None]})  # fmt: skip
+DIGITISED = Digitised("fig7.csv", "size", "mean", CURVE, "p99", ("arrivals",), "Ours is missing: 1 of 2 values.")
 SECTIONS = [
     FigureSection(
         "fig-a",
@@ -76,7 +83,7 @@ SECTIONS = [
         notes="calibration <x>",
         texts={"settings": "limit < 20"},
         paper="srtm",
-        digitised=[Digitised("fig7.csv", "size", "mean", CURVE, "p99")],
+        digitised=[DIGITISED],
         looks={"srtm": ("SRTM", "#009E73")},
     ),
     FigureSection(

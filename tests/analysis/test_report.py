@@ -14,10 +14,11 @@ from markupsafe import Markup
 
 from analysis.report import claims_json, frame, write_page, write_report
 from analysis.report.charts import columns_of, table_view
+from analysis.report.claims import claim_row
 from analysis.report.forest import WIDTH, forest
 from analysis.report.live import run_usages, usage_over_time
 from analysis.report.numbers import number
-from analysis.verdicts import above, within
+from analysis.verdicts import Check, Judgement, Tried, above, within
 from core.errors import MachineError
 from tests.analysis.reports import PAPERS, RESULTS, SECTIONS, TABLES, TRIED, USAGE, context, result, written
 
@@ -173,7 +174,8 @@ def test_checks_show_what_was_measured_wanted_and_published(figure):
 
 def test_what_stands_behind_a_figure_is_there_without_a_script(pages, figure):
     for text in ("ratebed run fig-a --seed 1", "1.25", "calibration <x>", "3 runs", "aa11", "limit < 20", "Φ <cr>",
-                 "at most 0.7: node-n2 at 3 s", "fig7.csv", "Read off the source's picture"):  # fmt: skip
+                 "at most 0.7: node-n2 at 3 s", "fig7.csv", "Read off the source's picture",
+                 "Ours is missing: 1 of 2 values."):  # fmt: skip
         assert text in figure.text, text
     assert "no trace given: --trace FILE" in pages["figure-fig.b@mininet-small~margin=1.1.html"].text
 
@@ -306,6 +308,33 @@ def test_a_forest_plot_has_everything_in_its_place():
     assert "margin 1.1" in plot and "measured 13 [6.43, 19.6]; wanted 10 to 30; published 20" in plot
 
 
+def lines_of_readings(checks: list[Check], others: list[Check], direction: tuple[Check, ...] = ()) -> list[int]:
+    """How many thin lines each check's plot has, where another reading measured ``others``."""
+    tried = Tried({"envelope": "literal"}, False, Judgement.UNDECIDED, others)
+    row = claim_row(replace(result("R1", *checks, direction=direction), tried=(tried,)))
+    return [str(check.plot).count('class="reading"') for check in row.checks]
+
+
+def test_other_readings_are_drawn_where_labels_name_them_or_what_was_measured():
+    ours = [within(f"groups of {size}, conformant: it takes {size / 3:.1f}", (1.0, 1.1), 1.0) for size in (5, 15)]
+    theirs = [within(f"groups of {size}, literal: it takes {size / 4:.2f}", (2.0, 2.1), 1.0) for size in (5, 15)]
+    assert lines_of_readings(ours, theirs) == [1, 1]
+    assert lines_of_readings(ours, theirs[:1]) == [0, 0], "one check too few"
+    assert lines_of_readings(ours, theirs[::-1]) == [0, 0], "other sizes"
+    assert lines_of_readings(ours, [theirs[0], above("groups of 15, literal", (2.0, 2.1))]) == [0, 0], "another kind"
+    assert lines_of_readings(ours, [theirs[0], ours[1], theirs[1]]) == [0, 1], "a label that is the same is enough"
+    assert lines_of_readings(ours[:1], [ours[0], ours[0]], (ours[0],)) == [1, 1], "one line a reading"
+
+
+@pytest.mark.parametrize(("is_substitute", "where"), [(False, "under 1 of 3"), (True, "in direction under 2 of 3")])
+def test_a_claim_whose_input_is_secret_holds_in_direction_at_most(is_substitute, where):
+    found = result("T1", within("share", (1.0, 1.01), 1.0), substitute=is_substitute)
+    cells = [Tried({"margin": 1.1}, False, each) for each in (Judgement.DIRECTION_ONLY, Judgement.CONTRADICTED)]
+    assert claim_row(replace(found, tried=tuple(cells))).said == f"{where} readings"
+    never = replace(found, judgement=Judgement.UNDECIDED, tried=tuple(cells[1:]))
+    assert claim_row(never).said == "under no reading tried"
+
+
 def test_what_is_infinite_reaches_the_edge_and_identical_values_are_a_point():
     plot = str(forest(above("sign", (1.0,))))
     assert x_of(plot, "interval") == [0.0, WIDTH]
@@ -318,7 +347,7 @@ def test_axes_of_a_table():
     view = table_view(TABLES["p99"])
     assert (view["x"], view["y"], view["series"]) == ("size", "mean", "system")
     assert view["telling"] == ["system", "size", "arrivals"] and view["intervals"] and view["measures"] == ["mean"]
-    assert view["rows"][0] == ["lb", 5, "poisson", 1.0, 0.9, None]
+    assert view["rows"][0] == ["lb", 5, "poisson", 1.0, 0.9, "inf"]
     assert columns_of(TABLES["runs"]) == (["p99_ms"], ["system", "size"])
 
 
@@ -331,13 +360,45 @@ def test_numbers_that_an_experiment_set_tell_rows_apart_and_are_axes():
     rows.loc[0, "p99_ms"] = 3.0  # measured: not the same in every repetition
     assert columns_of(rows) == (["debt_ms", "broker_count", "p99_ms"], ["way", "rtt_ms"])
     assert table_view(rows)["x"] == "rtt_ms" and table_view(rows)["series"] == "way"
-    assert columns_of(rows.drop(columns="repetition"))[1] == ["way"]  # nobody knows
+    averaged = rows[rows.repetition == 0].drop(columns="repetition")
+    assert columns_of(averaged) == (["debt_ms", "broker_count", "p99_ms"], ["way", "rtt_ms"])
+    assert columns_of(rows.drop(columns="repetition"))[1] == ["way"], "nobody knows: three rows are alike in both"
+
+
+def test_without_repetitions_numbers_left_of_the_means_tell_rows_apart_if_nothing_else_does():
+    grid = [(kind, system, ms) for kind in ("poisson", "periodic") for system in ("lb", "srtm") for ms in (0.0, 2.0)]
+    rows = pd.DataFrame(grid, columns=["arrivals", "system", "spread_ms"])
+    rows["mean"], rows["std"], rows["count"] = [1.0, 2.0, 3.0, 1.0, 2.0, 4.0, 5.0, 1.5], 0.1, 5
+    rows["violation_s"] = [0.0, 0.0, 1.0, 1.0] * 2  # few values, but right of the means
+    measures, telling = columns_of(rows)
+    assert telling == ["arrivals", "system", "spread_ms"] and measures == ["mean", "std", "count", "violation_s"]
+    view = table_view(rows)
+    assert (view["x"], view["y"], view["series"], view["telling"]) == ("spread_ms", "mean", "system", telling)
+    rows["arrivals"] = [f"kind {n}" for n in range(8)]
+    assert columns_of(rows)[1] == ["arrivals", "system"], "nothing else is needed"
+
+
+def test_without_means_and_repetitions_it_is_the_numbers_that_come_first():
+    grid = [(mode, ms, n, n / 2) for mode in ("merge", "write") for ms in (100, 1_000) for n in range(3)]
+    rows = pd.DataFrame(grid, columns=["mode", "gossip_ms", "rejected_count", "rejected_count_std"])
+    rows["t_s"] = [0.0, 1.0, 2.0] * 4
+    assert columns_of(rows) == (["rejected_count", "rejected_count_std"], ["mode", "gossip_ms"])
+    assert (table_view(rows)["x"], table_view(rows)["telling"]) == ("t_s", ["mode", "gossip_ms"])
+    rows.loc[:, "t_s"] = 0.0
+    assert columns_of(rows)[1] == ["mode"], "rows that only what was measured tells apart"
 
 
 def test_a_table_of_one_row_lists_and_no_numbers_can_be_shown():
     odd = pd.DataFrame({"name": ["a"], "way": [[1, 2]], "is_on": [True], "nothing": [None]})
     view = json.loads(json.dumps(table_view(odd), allow_nan=False))
     assert view["rows"] == [["a", "[1, 2]", True, None]] and view["y"] == ""
+
+
+def test_what_is_infinite_is_told_apart_from_what_is_missing():
+    values = [1.23456789, float("inf"), float("-inf"), float("nan")]
+    for column in (values, pd.Series(values, dtype=object)):
+        rows = table_view(pd.DataFrame({"p99_ms": column}))["rows"]
+        assert json.loads(json.dumps(rows, allow_nan=False)) == [[1.234568], ["inf"], ["-inf"], [None]]
 
 
 def test_counters_become_rates_and_one_that_falls_began_anew(tmp_path):

@@ -1,6 +1,7 @@
 """Figs. 7 to 9, Table I, TB Adaptor, trace: grids, tables from decisions, drawings without an empty axis."""
 
 import gzip
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from harness.run import resolve
 from paper_figs import load_figure
 from paper_figs.series import plain
 from paper_figs.srtm import adaptor, groups, table1, trace
+from paper_figs.srtm.p99 import p99_sheet, summary
 from tests.paper_figs.test_claims_b import KEYS, fig7_runs, fig8_runs, fig9_runs, table1_searches
 
 NO_TRACE = {option.name: option.default for option in trace.OPTIONS}
@@ -231,6 +233,30 @@ def test_a_foreign_system_is_drawn_beside_the_figures_own(missing: str) -> None:
     (legend,) = drawing.legends
     assert "mine.py:SYSTEM" in {text.get_text() for text in legend.texts}
     pyplot.close(drawing)
+
+
+@pytest.mark.parametrize("more", [{}, {"highest_ms": 1.5}, {"tail_beside": 0.3}])
+def test_infinite_p99s_are_told_at_the_upper_edge(more: dict[str, float]) -> None:
+    from matplotlib import pyplot
+
+    runs = with_strips(fig9_runs()["srtm-fig9/runs"])
+    runs = runs[runs.arrivals == "poisson"].copy()
+    some = (runs.system == "srtm") & (runs.spread_ms == 16.0) & (runs.repetition < 2)
+    runs.loc[some | (runs.system == "max-min") & (runs.spread_ms == 0.0), "p99_ms"] = inf
+    drawing, [panel] = p99_sheet([("", runs)], groups.SYSTEMS, "spread_ms", "", **more)
+    said = {text.get_text(): (text.xy, text.get_ha()) for text in panel.texts if "inf" in text.get_text()}
+    assert said == {"inf (2 of 5)": ((16.0, 1.0), "right"), "inf (5 of 5)": ((0.0, 1.0), "left")}
+    drawing.canvas.draw()
+    pyplot.close(drawing)
+
+
+def test_of_an_infinite_mean_there_is_no_spread() -> None:
+    systems, p99 = ["lb", "lb", "conc", "srtm", "srtm"], [1.0, inf, 2.0, 3.0, 5.0]
+    runs = with_strips(pd.DataFrame({"system": systems, "p99_ms": p99, "broker_count": 2, "slo_ms": 1.0}))
+    over = summary(runs, ["system"]).set_index("system")
+    assert over["mean"].tolist() == [inf, 2.0, 4.0] and over["count"].tolist() == [2, 1, 2]
+    assert over["std"].isna().tolist() == [True, False, False]
+    assert (over["std"]["conc"], over["std"]["srtm"]) == (0.0, pytest.approx(2**0.5))
 
 
 def test_the_table_is_drawn() -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from analysis.report import Digitised
 from core.errors import SpecError
 from ratebed import digitised
 from ratebed.behind import RUNS_LISTED, runs_of
@@ -70,23 +71,67 @@ def test_a_digitised_curve_is_drawn_marked_and_kept(out: Path, tmp_path: Path) -
     table = pd.read_parquet(out / "tables" / KEY / "measures.parquet")
     row = table[table.graph == "dst-1"].iloc[0]
     curve = tmp_path / "read-off.csv"
-    curve.write_text(f"phi_cr,phi_ss,series,error\n{float(row.phi_cr)!r},300,dst-1,5\n0.5,1,dst-1,\n")
+    curve.write_text(
+        f"phi_cr,phi_ss,noise,series,error\n{float(row.phi_cr)!r},300,{row.noise},dst-1,5\n0.5,1,{row.noise},dst-1,\n"
+    )
     assert ratebed("report", "--out", str(out), "--published", f"{KEY}={curve}")[0] == 0
     page = (out / "report" / f"figure-{KEY}.html").read_text()
     assert "Digitised by hand: read-off.csv" in page and "not printed in its text and not ours" in page
     found = pd.read_csv(out / "report" / "data" / KEY / "digitised.csv")
-    here = table[(table.phi_cr == row.phi_cr)].phi_ss.mean()
-    assert found.ours.iloc[0] == pytest.approx(here) and found.apart.iloc[0] == pytest.approx(here - 300)
+    assert found.ours.iloc[0] == pytest.approx(row.phi_ss) and found.apart.iloc[0] == pytest.approx(row.phi_ss - 300)
     assert found.iloc[1][["error", "ours", "apart"]].isna().all()
+    assert "Ours is missing: 1 of 2 values, for which measures has no row (series is compared with graph)." in page
     assert ratebed("report", "--out", str(out))[0] == 0
     assert "read-off.csv" in (out / "report" / f"figure-{KEY}.html").read_text(), "later reports have it too"
+
+
+def beside(folder: Path, text: str, tables: dict[str, pd.DataFrame]) -> Digitised:
+    """The curve of this text, beside what the tables have."""
+    (folder / digitised.FOLDER / "srtm-fig7").mkdir(parents=True, exist_ok=True)
+    (folder / digitised.FOLDER / "srtm-fig7" / "curve.csv").write_text(text)
+    (curve,) = digitised.curves_of(folder, "srtm-fig7", tables)
+    return curve
+
+
+def test_ours_is_of_the_table_of_runs_and_of_one_condition(tmp_path: Path) -> None:
+    grid = [(kind, system, n) for kind in ("poisson", "periodic") for system in ("srtm", "max-min") for n in range(2)]
+    runs = pd.DataFrame(grid, columns=["arrivals", "system", "repetition"]).assign(group_size=5, envelope="conformant")
+    runs["p99_ms"], runs["outcome"] = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, float("inf")], ["placed", "failed"] * 4
+    tables = {"literal_runs": runs.assign(p99_ms=99.0), "runs": runs}
+
+    plain = beside(tmp_path, "group_size,p99_ms,series\n5,0.9,srtm\n", tables)
+    assert plain.table == "runs" and plain.rows.ours.isna().all(), "a mean of both panels would be of neither"
+    assert "1 of 1 values, where rows of runs differ in arrivals" in plain.why
+
+    text = "group_size,p99_ms,arrivals,series\n5,1,poisson,srtm\n5,1,periodic,max-min\n7,1,poisson,srtm\n"
+    told = beside(tmp_path, text, tables)
+    assert told.conditions == ["arrivals"] and list(told.rows)[:4] == ["group_size", "p99_ms", "arrivals", "series"]
+    assert told.rows.ours.tolist()[:2] == [1.5, float("inf")] and told.rows.apart.iloc[0] == 0.5
+    assert told.rows.ours.isna().tolist() == [False, False, True]
+    assert told.why == "Ours is missing: 1 of 3 values, for which runs has no row (series is compared with system)."
+    whole = beside(tmp_path, "\n".join(text.splitlines()[:3]), tables)
+    assert whole.why == "", "outcomes differ among repetitions of one condition"
+
+    several = beside(tmp_path, "group_size,p99_ms,series\n5,1,srtm\n", {"a": runs, "b": runs})
+    assert several.table == "" and several.why.startswith("Several tables, a, b, have the columns group_size, p99_ms:")
+    none = beside(tmp_path, "group_size,p99_ms,colour,series\n5,1,red,srtm\n", tables)
+    assert none.rows.ours.isna().all() and "No table of the figure has" in none.why
+
+
+def test_conditions_of_a_curve_may_be_numbers_texts_and_truth_values(tmp_path: Path) -> None:
+    grid = [(k, spread, name, on) for k in (1, 2) for spread in (0.5, 2.0) for name in "ab" for on in (True, False)]
+    table = pd.DataFrame(grid, columns=["k", "spread_ms", "policy", "is_on"])
+    table["mean"] = [float(n) for n in range(len(table))]
+    curve = beside(tmp_path, "k,mean,spread_ms,is_on,series\n2,0,2,True,b\n1,0,0.5,False,a\n", {"means": table})
+    assert curve.rows.ours.tolist() == [14.0, 1.0] and curve.why == ""
 
 
 @pytest.mark.parametrize(
     ("text", "said"),
     [
         ("x,y\n1,2\n", "has the columns x, y"),
-        ("x,y,z,series\n1,2,3,a\n", "has the columns x, y, z, series"),
+        ("x,series\n1,a\n", "has the columns x, series"),
+        ("x,y,z,series\n1,2,3,a\n1,2,,a\n", "line 3: z is empty"),
         ("x,y,series\n1,two,a\n", "line 2: y is no number"),
         ("x,y,series\n1,,a\n", "line 2: y is no number"),
         ("x,y,series,error\n1,2,a,wide\n", "line 2: error is no number"),

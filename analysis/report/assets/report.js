@@ -104,6 +104,8 @@ const ratebed = (() => {
 
   const COLOURS = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#882255", "#999933", "#777777"];
   const USAGE = "what live runs used";
+  const HEIGHT = 340, LINE = 13;  // pixels: of a chart, of a line of its text
+  const isInfinite = (value) => value === "inf" || value === "-inf";  // JSON has no such numbers
 
   const chart = {
     figure: null,
@@ -144,7 +146,8 @@ const ratebed = (() => {
     take(name) {
       const table = chart.figure.tables[name];
       const curve = chart.figure.digitised.find((each) => each.table === name);
-      chart.choice = { table: name, x: curve ? curve.x : table.x, y: curve ? curve.y : table.y, series: table.series, log: "as it is", only: {} };
+      const only = Object.fromEntries(curve ? curve.conditions.map((column) => [column, String(chart.points(curve)[0][column])]) : []);
+      chart.choice = { table: name, x: curve ? curve.x : table.x, y: curve ? curve.y : table.y, series: table.series, log: "as it is", only };
       chart.hidden.clear();
       chart.draw();
     },
@@ -176,7 +179,7 @@ const ratebed = (() => {
 
     // Whether a logarithmic axis shows more of a column: positive numbers over two decades or more.
     isWide(rows, name) {
-      const values = rows.map((row) => row[name]).filter((value) => value !== null);
+      const values = rows.map((row) => row[name]).filter((value) => value !== null && !isInfinite(value));
       return values.every((value) => typeof value === "number" && value > 0) && Math.max(...values) >= 100 * Math.min(...values);
     },
 
@@ -225,7 +228,7 @@ const ratebed = (() => {
         byId("view").dataset.drawn = "0";
         return;
       }
-      const spec = chart.spec(values, names, colours, x, isLog);
+      const spec = chart.spec(values, held, names, colours, x, isLog);
       const options = { actions: false, renderer: "svg", tooltip: { theme: isDark() ? "dark" : "light" } };
       window.vegaEmbed(byId("view"), spec, options).then(({ view }) => {
         if (chart.view) chart.view.finalize();
@@ -271,11 +274,48 @@ const ratebed = (() => {
       if (had) for (const label of boxes) if (label.firstChild.value === had) label.firstChild.focus();
     },
 
-    spec(values, names, colours, x, wantsLog) {
+    // At each x of each series the mean; where a value is infinite so is the mean: in words, as it has no height.
+    means(values) {
+      const { x, y } = chart.choice;
+      const groups = new Map();
+      for (const row of values) {
+        const place = JSON.stringify([row[x], row[" series"]]);
+        if (!groups.has(place)) groups.set(place, []);
+        groups.get(place).push(row);
+      }
+      return [...groups.values()].map((rows) => {
+        const point = { [x]: rows[0][x], " series": rows[0][" series"] };
+        const ends = rows.map((row) => row[y]).filter(isInfinite);
+        if (!ends.length) return { ...point, [y]: rows.reduce((sum, row) => sum + row[y], 0) / rows.length };
+        const shared = Object.entries(rows[0]).filter(([name, value]) => rows.every((row) => row[name] === value));
+        const said = [...new Set(ends)].join(" and ") + (rows.length > 1 ? ` (${ends.length} of ${rows.length})` : "");
+        return { ...Object.fromEntries(shared), ...point, [y]: null, " end": ends[0], " said": said };
+      });
+    },
+
+    // Infinite means in words at the upper edge, or the lower: a line of text a series.
+    infiniteLayers(means, names, xs, colour) {
+      const { x, y, series } = chart.choice;
+      const told = [[" said", `mean ${y}`], [x, x], ...(series ? [[" series", series]] : [])];
+      const tooltip = told.map(([name, title]) => ({ field: chart.field(name), title }));
+      const said = means.filter((row) => row[" said"]);
+      const lines = names.filter((name) => said.some((row) => row[" series"] === name));
+      return lines.flatMap((name, n) => ["inf", "-inf"].map((end) => ({
+        data: { values: said.filter((row) => row[" series"] === name && row[" end"] === end) },
+        mark: { type: "text", align: "left", dx: 4, baseline: end === "inf" ? "top" : "bottom", fontSize: 11, cursor: "pointer" },
+        encoding: { x: xs, y: { value: end === "inf" ? 2 + LINE * n : HEIGHT - 2 - LINE * n }, text: { field: " said" }, color: colour, tooltip },
+      }))).filter((layer) => layer.data.values.length);
+    },
+
+    field(name) { return name.replace(/([.\[\]\\])/g, "\\$1"); },
+
+    spec(values, held, names, colours, x, wantsLog) {
       const { y, table } = chart.choice;
-      const kind = (column) => values.every((row) => row[column] === null || typeof row[column] === "number") ? "quantitative" : "nominal";
-      const field = (name) => name.replace(/([.\[\]\\])/g, "\\$1");
-      const isLog = wantsLog && values.every((row) => row[y] > 0);
+      const { field } = chart;
+      const isNumber = (value) => value === null || typeof value === "number" || isInfinite(value);
+      const kind = (column) => values.every((row) => isNumber(row[column])) ? "quantitative" : "nominal";
+      const finite = values.filter((row) => !isInfinite(row[y]));
+      const isLog = wantsLog && finite.every((row) => row[y] > 0);
       const scale = isLog ? { type: "log" } : { zero: false };
       const xKind = kind(x);
       const xScale = chart.table().telling.includes(x) && chart.isWide(values, x) ? { type: "log" } : { zero: false };
@@ -284,33 +324,39 @@ const ratebed = (() => {
       const colour = { field: " series", type: "nominal", legend: null, scale: { domain: names, range: colours } };
       const tooltip = chart.table().columns.map((name) => ({ field: field(name), title: name }));
       const isDense = new Set(values.map((row) => row[x])).size > 40;
-      const means = xs.type === "quantitative" ? { type: "line", opacity: 0.8 } : { type: "tick", thickness: 2, width: 24 };
+      const means = chart.means(values);
+      const line = xs.type === "quantitative" ? { type: "line", opacity: 0.8 } : { type: "tick", thickness: 2, width: 24 };
       const layers = [
-        { mark: means, encoding: { x: xs, y: { ...ys, aggregate: "mean" }, color: colour } },
-        { mark: { type: "point", filled: true, size: isDense ? 12 : 55, opacity: isDense ? 0.5 : 0.85, cursor: "pointer" },
+        { data: { values: means }, mark: line, encoding: { x: xs, y: ys, color: colour } },
+        { data: { values: finite }, mark: { type: "point", filled: true, size: isDense ? 12 : 55, opacity: isDense ? 0.5 : 0.85, cursor: "pointer" },
           encoding: { x: xs, y: ys, color: colour, tooltip } },
-      ];
+      ].filter((layer) => layer.data.values.some((row) => row[y] !== null));  // an axis of nothing complains
+      layers.push(...chart.infiniteLayers(means, names, xs, colour));
       const ends = values.filter((row) => typeof row.low === "number" && typeof row.high === "number" && !(isLog && row.low <= 0));
       if (chart.table().intervals && y === "mean" && ends.length) layers.push({ data: { values: ends },
         mark: { type: "rule", strokeWidth: 1.2 }, encoding: { x: xs, y: { ...ys, field: "low" }, y2: { field: "high" }, color: colour } });
       const curves = chart.figure.digitised.filter((curve) => (!curve.table || curve.table === table) && curve.x === x && curve.y === y);
-      for (const curve of curves) layers.push(...chart.digitisedLayers(curve, xs, ys, colour));
+      for (const curve of curves) layers.push(...chart.digitisedLayers(curve, held, xs, ys, colour));
       const [ink, grid] = isDark() ? ["#e4e7eb", "#3a4048"] : ["#1c2024", "#d9dde2"];
       return {
-        $schema: "https://vega.github.io/schema/vega-lite/v6.json", width: "container", height: 340, background: null,
-        data: { values }, layer: layers,
+        $schema: "https://vega.github.io/schema/vega-lite/v6.json", width: "container", height: HEIGHT, background: null,
+        layer: layers,
         config: { aria: false, mark: { aria: false }, axis: { labelColor: ink, titleColor: ink, gridColor: grid, domainColor: ink, tickColor: ink }, view: { stroke: null },
           font: "system-ui, sans-serif" },
       };
     },
 
-    // What somebody read off a picture: open diamonds, dashes, the reading's own error.
-    digitisedLayers(curve, xs, ys, colour) {
-      const values = curve.rows.map((row) => Object.fromEntries(curve.columns.map((column, n) => [column, row[n]])))
+    points(curve) { return curve.rows.map((row) => Object.fromEntries(curve.columns.map((column, n) => [column, row[n]]))); },
+
+    // What somebody read off a picture: open diamonds, dashes, the reading's own error; of the slice that is shown.
+    digitisedLayers(curve, held, xs, ys, colour) {
+      const told = held.map(([column]) => column).filter((column) => curve.conditions.includes(column));
+      const values = chart.points(curve).filter((row) => told.every((column) => String(row[column]) === chart.choice.only[column]))
         .map((row) => ({ ...row, " series": row.series, " low": row[curve.y] - row.error, " high": row[curve.y] + row.error,
           " what": "digitised from the source's picture" }));
+      if (!values.length) return [];
       const data = { values };
-      const tooltip = [" what", "series", curve.x, curve.y, "error", "ours", "apart"].map((name) => ({ field: name, title: name.trim() }));
+      const tooltip = [" what", "series", ...curve.conditions, curve.x, curve.y, "error", "ours", "apart"].map((name) => ({ field: name, title: name.trim() }));
       const layers = [
         { data, mark: { type: "line", strokeDash: [5, 4] }, encoding: { x: xs, y: ys, color: colour } },
         { data, mark: { type: "point", shape: "diamond", size: 70, filled: false }, encoding: { x: xs, y: ys, color: colour, tooltip } },
