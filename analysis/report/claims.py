@@ -37,7 +37,8 @@ def claims_json(results: Sequence[Result]) -> list[Json]:
     id, source, sentence, testbed, verdict, fitted, why, problem, validity (of the least valid run behind it; null:
     there is none) with validity_reasons, published (values), and measured: one entry a check with label, mean, low,
     high, count, unit, wanted_low, wanted_high, published, status, and of an unsure one the repetitions in all that
-    would decide it.  readings: under which it was judged; tried: the verdicts under others.
+    would decide it.  readings: under which it was judged; tried: the verdicts under others, and whether one of these
+    was made from the claim (fitted).
     """
     return [
         {
@@ -55,7 +56,12 @@ def claims_json(results: Sequence[Result]) -> list[Json]:
             "validity_reasons": list(result.validity_reasons),
             "readings": dict(result.record),
             "tried": [
-                {"readings": dict(each.readings), "after": each.after, "verdict": each.judgement.value}
+                {
+                    "readings": dict(each.readings),
+                    "after": each.after,
+                    "verdict": each.judgement.value,
+                    "fitted": each.fitted,
+                }
                 for each in result.tried
             ],
             "repetitions_wanted": result.repetitions_wanted,
@@ -157,10 +163,10 @@ def claim_row(result: Result) -> ClaimRow:
     checks = [check for _, check in checks_of(result)]
     rows = list(zip(checks, _elsewhere(result, checks), strict=True))
     rows.sort(key=lambda row: result.status(row[0]) is Status.HOLDS)
-    readings = [ReadingRow(each.text, verdict_of(each.judgement)) for each in result.tried]
+    readings = [ReadingRow(each.text + " (fitted)" * each.fitted, verdict_of(each.judgement)) for each in result.tried]
     if readings:
-        of_record = ReadingRow(f"of record: {readings_text(result.record)}", verdict_of(result.judgement))
-        readings.insert(0, of_record)
+        of_record = f"of record: {readings_text(result.record)}" + " (fitted)" * claim.fitted
+        readings.insert(0, ReadingRow(of_record, verdict_of(result.judgement)))
     return ClaimRow(
         claim.id,
         anchor_of(result),
@@ -173,17 +179,23 @@ def claim_row(result: Result) -> ClaimRow:
         [_check_row(result, check, others) for check, others in rows],
         readings_text(result.record),
         readings,
-        _said(claim, readings),
+        _holds_under(result),
     )
 
 
-def _said(claim: Claim, readings: Sequence[ReadingRow]) -> str:
-    """Under how many readings a claim holds; one whose source's input is secret can do so in direction only."""
-    wanted = Judgement.DIRECTION_ONLY if claim.substitute else Judgement.REPRODUCED
-    holding = sum(each.verdict.text == wanted.value for each in readings)
-    if not holding:
-        return "under no reading tried"
-    return f"{'in direction ' * claim.substitute}under {holding} of {len(readings)} readings"
+def _holds_under(result: Result) -> str:
+    """Under how many readings, that of record among them, a claim holds, of a substitute its direction.
+
+    One that was made from the claim says nothing about it, and is counted apart.
+    """
+    cells = [(result.judgement, result.claim.fitted), *((each.judgement, each.fitted) for each in result.tried)]
+    plain = [judgement for judgement, is_fitted in cells if not is_fitted]
+    if not plain:
+        return "under no reading that is not fitted"
+    holding = plain.count(result.claim.best)
+    where = "in direction " if result.claim.substitute else ""
+    said = f"{where}under {holding} of {len(plain)} readings" if holding else f"{where}under no reading tried"
+    return said + (f", {len(cells) - len(plain)} more fitted" if len(plain) < len(cells) else "")
 
 
 def _elsewhere(result: Result, checks: Sequence[Check]) -> list[list[Named]]:

@@ -239,6 +239,23 @@ def test_a_full_disk_is_one_line_and_leaves_the_old_report(tmp_path):
     assert (folder / "index.html").read_text() == "old" and not list(folder.glob(".*"))
 
 
+def test_readings_that_were_made_from_a_claim_are_counted_apart():
+    def said(*tried, **options):
+        claim = result("R1", within("p99", (1.0, 1.0), 1.0), **options)
+        return claim_row(replace(claim, tried=tried)).said
+
+    holding, fitted = replace(TRIED, judgement=Judgement.REPRODUCED), replace(TRIED, fitted=True)
+    assert said(TRIED, holding) == "under 2 of 3 readings"
+    assert said(TRIED, fitted) == "under 1 of 2 readings, 1 more fitted"
+    assert said(TRIED, fitted, fitted=True) == "under no reading tried, 2 more fitted"
+    assert said(fitted, fitted=True) == "under no reading that is not fitted"
+    assert said(TRIED, substitute=True) == "in direction under 1 of 2 readings"
+    row = claim_row(replace(RESULTS[0], tried=(fitted,)))
+    assert [each.text.endswith("(fitted)") for each in row.readings] == [True, True]
+    (found,) = claims_json([replace(RESULTS[0], tried=(fitted,))])
+    assert found["tried"][0]["fitted"] is True
+
+
 def test_claims_as_json(folder):
     claims = json.loads(json.dumps(claims_json(RESULTS), allow_nan=False))
     assert [claim["verdict"] for claim in claims] == [
