@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from analysis.report.forest import Named, forest
 from analysis.report.numbers import interval_text, number, wanted_text
-from analysis.verdicts import Check, Claim, Judgement, Result, Status, readings_text
+from analysis.verdicts import Check, Judgement, Result, Status, readings_text
 from core.records import Json
 
 # A sign each, so that verdicts are told apart without colour.
