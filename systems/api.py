@@ -30,12 +30,9 @@ class Verdict(Enum):
 
 
 class Message(Struct, frozen=True):
-    """Base of a system's messages: ``class Tell(Message, frozen=True)``, and its fields, annotated, of plain values.
+    """Base of a system's messages: ``class Tell(Message, frozen=True)``, and its fields, annotated, of plain values."""
 
-    ``by_datagram``: it is one even where the system's ``transport`` is a stream, as a probe is.
-    """
-
-    by_datagram: ClassVar[bool] = False
+    by_datagram: ClassVar[bool] = False  # as a probe goes, even where the system's ``transport`` is a stream
 
 
 class Start(Struct, frozen=True):
@@ -85,14 +82,11 @@ class SetTimer(Struct, frozen=True):
 
 
 class Decide(Struct, frozen=True):
-    """The verdict on a request; it may come later than the request's arrival.
-
-    ``unanswered``: the node had asked somebody who gave no answer in time, and decided alone, open or closed.
-    """
+    """The verdict on a request; it may come later than the request's arrival."""
 
     request_id: int
     verdict: Verdict
-    unanswered: bool = False
+    unanswered: bool = False  # the node had asked somebody who did not answer in time, and decided alone
 
 
 class Forward(Struct, frozen=True):

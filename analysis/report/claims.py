@@ -194,7 +194,7 @@ def _holds_under(result: Result) -> str:
         return "under no reading that is not fitted"
     holding = plain.count(result.claim.best)
     where = "in direction " if result.claim.substitute else ""
-    said = f"{where}under {holding} of {len(plain)} readings" if holding else f"{where}under no reading tried"
+    said = f"{where}under {holding} of {len(plain)} readings" if holding else "under no reading tried"
     return said + (f", {len(cells) - len(plain)} more fitted" if len(plain) < len(cells) else "")
 
 

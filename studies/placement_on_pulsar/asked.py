@@ -52,7 +52,7 @@ class Config:
     duration: str = "60s"
     access: str = "8ms"  # ours: client to its site, one way, as in study placement
     warm_up_rounds: RoundCount = 30  # ours: seconds that Serf's agents have before time 0
-    warm_up_moves: RoundCount = 2  # ours: of each topic before time 0: a cold broker's first moves take seconds
+    warm_up_moves: RoundCount = 2  # ours, at least: of each topic before time 0, as cold brokers take long; 0: none
     persistent: bool = True  # topics; the paper's public clients use others
     namespaces: str = EACH  # a topic has its own, or all have one, whose bundles are cut so that each is alone in one
     bookies: str = FIRST  # beside the first broker, or each: then a topic's go with it (ePulsar 3.5: at its site)

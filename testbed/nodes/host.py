@@ -119,9 +119,12 @@ class NodeHost:
             "unsent_bytes": self._ways[-1].unsent_bytes(),
             "sent_to": self._sent_to,
             "received_from": self._received_from,
-            "garbage_count": self._garbage_count + sum(one.garbage_count for one in (*self._ways, self._doorstep)),
+            "garbage_count": self._garbage(),
             "last_traffic_ns": self._member.last_traffic_ns,
         }
+
+    def _garbage(self) -> int:
+        return self._garbage_count + self._doorstep.garbage_count + sum(way.garbage_count for way in self._ways)
 
     def finish(self) -> Json:
         """Write what is not written yet; the last status."""
