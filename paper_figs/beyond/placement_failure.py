@@ -208,10 +208,10 @@ def draw(tables: FigureTables) -> Drawing:
             panel = axes[row * columns + number]
             _draw_panel(panel, mine[mine.scenario == scenario], look, _ends_s(scenario))
             words = _words(_of(back, system, scenario))
-            panel.set_title(words, loc="left", fontsize=TEXT, pad=9, color="#333333", linespacing=1.15)
+            panel.set_title(words, loc="left", fontsize=TEXT, pad=12, color="#333333", linespacing=1.15)
             if not row:
                 head = f"({'abcdef'[number]}) {TITLES[scenario]}"
-                above = 16 + 8 * (1 + words.count("\n"))
+                above = 19 + 8 * (1 + words.count("\n"))
                 panel.annotate(head, (0, 1), (0, above), "axes fraction", "offset points", fontsize=8, va="bottom")
         axes[row * columns].set_ylabel(f"{look.label}\nmessages (%)", color=look.colour)
     for panel in axes[-columns:]:
