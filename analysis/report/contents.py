@@ -30,6 +30,11 @@ class Digitised:
     conditions: Sequence[str] = ()
     why: str = ""
 
+    @property
+    def file(self) -> str:
+        """What the report calls it among a figure's data, without an ending: a figure may have several."""
+        return f"digitised-{self.source.removesuffix('.csv')}"
+
 
 @dataclass(frozen=True)
 class FigureSection:

@@ -90,7 +90,7 @@ def _write_figure(folder: Path, section: FigureSection, book: pages.Book) -> lis
         keep(data / "usage.parquet", _parquet(section.usage))
         keep(data / "usage.js", charts.usage_script(section.usage))
     for curve in section.digitised:
-        keep(data / "digitised.csv", curve.rows.to_csv(index=False))
+        keep(data / f"{curve.file}.csv", curve.rows.to_csv(index=False))
     keep(folder / section.page, book.figure(section, svg))
     return written
 

@@ -132,7 +132,8 @@ class Book:
             "data": data,
             "tables": [_table_view(name, f"{data}/{quote(name)}", table) for name, table in section.tables.items()],
             "digitised": [
-                (_table_view(curve.source, f"{data}/digitised", curve.rows), curve.why) for curve in section.digitised
+                (_table_view(curve.source, f"{data}/{quote(curve.file)}", curve.rows), curve.why)
+                for curve in section.digitised
             ],
             "usage": live.run_usages(section.usage) if section.usage is not None else [],
             "runs": _runs(section),

@@ -283,7 +283,8 @@ class Fate(NamedTuple):
 
 def receipt(sent: Sent, got: Got, producer: int, interest: Interest) -> Receipt:
     """A consumer is *owed* what was accepted after a broker had told it that it is subscribed, as long as it wants the
-    topic, and everything between the first and the last message of a producer that it got.
+    topic, and everything between the first and the last message of a producer that it got; and what was to be sent in
+    that time and nobody is known to have accepted: a topic that nobody serves is late with everything.
     """
     count = len(sent.born_ns)
     mine = (got.producer == producer) & (got.message >= 0) & (got.message < count)
@@ -294,8 +295,10 @@ def receipt(sent: Sent, got: Got, producer: int, interest: Interest) -> Receipt:
     is_owed, accepted = received_ns != ABSENT, sent.answered_ns != ABSENT
     for span_ns in interest.spans_ns:
         told_ns = interest.told_ns[within(interest.told_ns, span_ns)]
-        if len(told_ns) and span_ns[1] == interest.until_ns:  # to the end: all that was accepted
-            is_owed |= accepted & (sent.sent_ns >= told_ns[0])
+        if len(told_ns):
+            is_owed |= ~accepted & within(sent.born_ns, (told_ns[0], span_ns[1]))
+            if span_ns[1] == interest.until_ns:  # to the end: all that was accepted
+                is_owed |= accepted & (sent.sent_ns >= told_ns[0])
         had = numbers[within(received_ns[numbers], span_ns)]
         if len(had):
             between = slice(had.min(), had.max() + 1)

@@ -5,7 +5,8 @@ broker accepts what arrives before it fences the topic; what comes later is sent
 serves what it accepts first come first served, ``1 / out_rps`` of a second for each consumer to be served.  A consumer
 that is subscribed gets a message a path's delay later; one that is cut off, when it is subscribed again: the
 subscription outlives the move.  A message's latency counts from its instant until the last consumer has it (ePulsar,
-5.8); a consumer is owed what is served from its first subscription on, until it leaves.
+5.8); a consumer is owed what is served from its first subscription on, until it leaves, and what was to be sent in that
+time and no broker ever accepted: a topic that nobody serves is late with everything.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,7 +20,7 @@ from core.clients import Role, instants
 from core.records import Int64
 from core.seeds import generator
 from core.units import SECOND_NS
-from testbed.trust.accounts import Fate
+from testbed.trust.accounts import Fate, of_topic
 from testbed.virtual.topic_plane import Span, TopicSpans, VirtualTopicPlane
 
 NEVER_NS = 2**62
@@ -68,7 +69,8 @@ def fates(
 
     ``persist``: how long messages wait in their broker until they are stored, beside the queue; they keep their order.
     """
-    accepted = {name: _accepted(plane, spans, roads, until_ns, seed) for name, spans in plane.topics.items()}
+    sent = {name: _accepted(plane, spans, roads, until_ns, seed) for name, spans in plane.topics.items()}
+    accepted = {name: messages for name, (messages, _) in sent.items()}
     served = _served(accepted, plane.topics, len(roads.brokers), out_rps)
     if persist is not None:
         for name, messages in accepted.items():
@@ -76,24 +78,32 @@ def fates(
                 mine = np.flatnonzero(messages.broker == broker)
                 stored_ns = served[name][mine] + persist(name, broker, len(mine))
                 served[name][mine] = np.maximum.accumulate(stored_ns)
-    return {name: _fate(plane, spans, roads, accepted[name], served[name]) for name, spans in plane.topics.items()}
+    return {
+        name: of_topic([_fate(plane, spans, roads, accepted[name], served[name]), _fate_of_left(spans, sent[name][1])])
+        for name, spans in plane.topics.items()
+    }
 
 
 # --- to the broker -----------------------------------------------------------------------------------
 
 
-def _accepted(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, until_ns: int, seed: int) -> Messages:
-    parts = []
+def _accepted(
+    plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, until_ns: int, seed: int
+) -> tuple[Messages, Int64]:
+    """What brokers accepted, and when those were born, in order, that none did."""
+    parts, left_ns = [], [np.zeros(0, np.int64)]
     for (client, role), wanted in topic.wanted.items():
         if role is Role.PRODUCER:
             phase = generator(seed, "messages", topic.load.name, client).random()
             born_ns = np.concatenate(
                 [instants(span.start_ns, min(span.end_ns, until_ns), topic.load.rate_rps, phase) for span in wanted]
             )
-            parts.append(_sent(plane, topic, roads, client, born_ns))
-    messages = _together(parts)
-    order = np.argsort(messages.accepted_ns, kind="stable")
-    return Messages(*(column[order] for column in messages))
+            messages, rest_ns = _sent(plane, topic, roads, client, born_ns)
+            parts.append(messages)
+            left_ns.append(rest_ns)
+    together = _together(parts)
+    order = np.argsort(together.accepted_ns, kind="stable")
+    return Messages(*(column[order] for column in together)), np.sort(np.concatenate(left_ns))
 
 
 def _together(parts: list[Messages]) -> Messages:
@@ -101,8 +111,10 @@ def _together(parts: list[Messages]) -> Messages:
     return Messages(*map(np.concatenate, columns))
 
 
-def _sent(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64) -> Messages:
-    """A producer's messages, through its connections one after the other; those that never arrive are left out."""
+def _sent(
+    plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, client: str, born_ns: Int64
+) -> tuple[Messages, Int64]:
+    """A producer's messages, through its connections one after the other, and those that none of them brought."""
     accepted_parts, rest = [], born_ns
     for span in topic.attached.get(client, []):
         ready = np.searchsorted(rest, span.end_ns)
@@ -113,7 +125,7 @@ def _sent(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, client: str
         accepted = np.searchsorted(arrived_ns, _fenced_ns(topic, span))
         accepted_parts.append(Messages(mine[:accepted], arrived_ns[:accepted], np.full(accepted, broker)))
         rest = np.concatenate([mine[accepted:], rest])
-    return _together(accepted_parts)
+    return _together(accepted_parts), rest
 
 
 def _fenced_ns(topic: TopicSpans, attached: Span) -> int:
@@ -182,7 +194,7 @@ def _fate(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, messages: M
         if role is not Role.CONSUMER:
             continue
         for span in wanted:
-            spans = [one for one in topic.subscribed.get(client, []) if span.start_ns <= one.start_ns < span.end_ns]
+            spans = _spans_in(topic, client, span)
             if not spans:
                 continue
             low, high = np.searchsorted(served_ns, (spans[0].start_ns, span.end_ns))
@@ -194,6 +206,23 @@ def _fate(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, messages: M
     mine = mine[np.argsort(born_ns[mine], kind="stable")]
     latency_ns = np.where(last_ns[mine] >= NEVER_NS, -1, last_ns[mine] - born_ns[mine])
     return Fate(born_ns[mine], latency_ns, late[mine], consumers[mine])
+
+
+def _fate_of_left(topic: TopicSpans, born_ns: Int64) -> Fate:
+    """Of messages that no broker accepted: whoever is owed them never had them."""
+    consumers = np.zeros(len(born_ns), np.int64)
+    for (client, role), wanted in topic.wanted.items():
+        for span in wanted if role is Role.CONSUMER else ():
+            spans = _spans_in(topic, client, span)
+            if spans:
+                consumers[slice(*np.searchsorted(born_ns, (spans[0].start_ns, span.end_ns)))] += 1
+    owed = consumers > 0
+    return Fate(born_ns[owed], np.full(np.count_nonzero(owed), -1), consumers[owed], consumers[owed])
+
+
+def _spans_in(topic: TopicSpans, client: str, wanted: Span) -> list[Span]:
+    """When a consumer was subscribed in a span in which it wanted the topic."""
+    return [one for one in topic.subscribed.get(client, []) if wanted.start_ns <= one.start_ns < wanted.end_ns]
 
 
 def _received(plane: VirtualTopicPlane, roads: Roads, client: str, spans: list[Span], served_ns: Int64) -> Int64:

@@ -77,12 +77,17 @@ def test_a_digitised_curve_is_drawn_marked_and_kept(out: Path, tmp_path: Path) -
     assert ratebed("report", "--out", str(out), "--published", f"{KEY}={curve}")[0] == 0
     page = (out / "report" / f"figure-{KEY}.html").read_text()
     assert "Digitised by hand: read-off.csv" in page and "not printed in its text and not ours" in page
-    found = pd.read_csv(out / "report" / "data" / KEY / "digitised.csv")
+    found = pd.read_csv(out / "report" / "data" / KEY / "digitised-read-off.csv")
     assert found.ours.iloc[0] == pytest.approx(row.phi_ss) and found.apart.iloc[0] == pytest.approx(row.phi_ss - 300)
     assert found.iloc[1][["error", "ours", "apart"]].isna().all()
     assert "Ours is missing: 1 of 2 values, for which measures has no row (series is compared with graph)." in page
-    assert ratebed("report", "--out", str(out))[0] == 0
-    assert "read-off.csv" in (out / "report" / f"figure-{KEY}.html").read_text(), "later reports have it too"
+    other = tmp_path / "another one.csv"
+    other.write_text(f"phi_cr,phi_ss,noise,series\n0.7,2,{row.noise},dst-1\n")
+    assert ratebed("report", "--out", str(out), "--published", f"{KEY}={other}")[0] == 0
+    page, data = (out / "report" / f"figure-{KEY}.html").read_text(), out / "report" / "data" / KEY
+    assert "read-off.csv" in page and f"data/{KEY}/digitised-another%20one.csv" in page
+    assert len(pd.read_csv(data / "digitised-read-off.csv")) == 2, "later reports have it too"
+    assert len(pd.read_csv(data / "digitised-another one.csv")) == 1
 
 
 def beside(folder: Path, text: str, tables: dict[str, pd.DataFrame]) -> Digitised:

@@ -103,6 +103,19 @@ def test_who_never_comes_back_loses_messages_and_who_has_left_is_owed_none() -> 
     assert set(fate.consumer_count[fate.born_ns + 8 * MS >= 700 * MS]) == {1}
 
 
+def test_what_no_broker_ever_accepts_is_late_for_everybody_who_still_wants_it() -> None:
+    plane = plane_of(Load(consumers=2), Left(700 * MS, "c2", "t0", Role.CONSUMER))
+    start(plane, "broker1", 0, consumers=2)
+    plane.actuate("broker1", Fence("t0"), 500 * MS)  # and nobody opens it again
+    plane.actuate("p", Detach("t0"), 520 * MS)
+    fate = fates(plane, ROADS, SECOND_NS, 1e15, 1)["t0"]
+    assert len(fate.born_ns) == 100 and (np.diff(fate.born_ns) > 0).all()
+    lost = fate.born_ns + 8 * MS >= 500 * MS
+    np.testing.assert_array_equal(fate.latency_ns == -1, lost)
+    np.testing.assert_array_equal(fate.late_count[lost], np.where(fate.born_ns[lost] < 700 * MS, 2, 1))
+    np.testing.assert_array_equal(fate.consumer_count[lost], fate.late_count[lost])
+
+
 def test_a_cut_holds_messages_until_its_end() -> None:
     plane = plane_of(Load())
     start(plane, "broker1", 0)

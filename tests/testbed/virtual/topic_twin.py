@@ -19,12 +19,16 @@ class Fate(NamedTuple):
 
 def fates(plane: VirtualTopicPlane, roads: Roads, until_ns: int, out_rps: float, seed: int) -> dict[str, list[Fate]]:
     """As the kernel's; a message costs its broker a whole number of nanoseconds, rounded up as time goes on."""
-    accepted = []
+    accepted: list[tuple[int, int, str, int, str]] = []
+    left: dict[str, list[int]] = {name: [] for name in plane.topics}
     for number, (name, topic) in enumerate(plane.topics.items()):
         for client, role in topic.wanted:
             if role is Role.PRODUCER:
-                accepted += [(at_ns, number, name, born_ns, broker) for born_ns, at_ns, broker in
-                             _sent(plane, topic, roads, client, until_ns, seed)]  # fmt: skip
+                for born_ns, at_ns, broker in _sent(plane, topic, roads, client, until_ns, seed):
+                    if broker:
+                        accepted.append((at_ns, number, name, born_ns, broker))
+                    else:
+                        left[name].append(born_ns)
     served: dict[str, list[tuple[int, int]]] = {name: [] for name in plane.topics}
     free_ns = dict.fromkeys(roads.brokers, 0.0)
     for at_ns, _, name, born_ns, broker in sorted(accepted, key=lambda row: row[:2]):
@@ -32,7 +36,25 @@ def fates(plane: VirtualTopicPlane, roads: Roads, until_ns: int, out_rps: float,
         fanout = sum(span.start_ns <= at_ns < span.end_ns for span in spans)
         free_ns[broker] = max(free_ns[broker], at_ns) + fanout * 1e9 / out_rps
         served[name].append((int(-(-(free_ns[broker] - 1e-3) // 1)), born_ns))
-    return {name: sorted(_fates(plane, plane.topics[name], roads, rows)) for name, rows in served.items()}
+    return {
+        name: sorted([*_fates(plane, plane.topics[name], roads, rows), *_missed(plane.topics[name], left[name])])
+        for name, rows in served.items()
+    }
+
+
+def _missed(topic: Any, left: list[int]) -> list[Fate]:
+    """Whoever had been subscribed, and wants the topic, is owed what nobody took."""
+    found = []
+    for born_ns in left:
+        owed = 0
+        for (client, role), wanted in topic.wanted.items():
+            for span in wanted if role is Role.CONSUMER else []:
+                starts = [one.start_ns for one in topic.subscribed.get(client, [])]
+                mine = [start_ns for start_ns in starts if span.start_ns <= start_ns < span.end_ns]
+                owed += bool(mine) and min(mine) <= born_ns < span.end_ns
+        if owed:
+            found.append(Fate(born_ns, -1, owed, owed))
+    return found
 
 
 def _site(plane: VirtualTopicPlane, client: str, at_ns: int) -> int:
@@ -51,6 +73,7 @@ def _arrival(plane: VirtualTopicPlane, roads: Roads, client: str, broker: str, a
 def _sent(
     plane: VirtualTopicPlane, topic: Any, roads: Roads, client: str, until_ns: int, seed: int
 ) -> list[tuple[int, int, str]]:
+    """(born, accepted, broker) of each message; broker is "" of those that none accepted."""
     phase = generator(seed, "messages", topic.load.name, client).random()
     found, last_ns = [], {}
     for wanted in topic.wanted[client, Role.PRODUCER]:
@@ -70,6 +93,8 @@ def _sent(
                 if opens and at_ns < opens[-1].end_ns:
                     found.append((born_ns, at_ns, span.broker))
                     break
+            else:
+                found.append((born_ns, 0, ""))
     return found
 
 
