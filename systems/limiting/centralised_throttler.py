@@ -49,12 +49,14 @@ from systems.limiting.throttling_users import (
     UserOptions,
     account,
     in_parts,
+    in_pieces,
 )
 from systems.parts.options import choice
 from systems.parts.portion import MILLION
 
 USER_BYTES = 32 + 16 + 16  # model: the user's key, its share and tokens, its demand (each with an instant)
 ENTRY_BYTES = 16  # model: the centre's entry for one server and user
+SHARE_BYTES = 8  # model: a server's share, all that is left of the entry while the user rests
 NEVER = -(2**53)
 PATIENCE = 5  # cycles that a user's limit waits for reports of all servers; ours
 FINEST_DEMAND = 2**32  # demands are divided by in 2**-32 requests a second
@@ -116,12 +118,13 @@ def in_proportion(total: float, weights: list[float]) -> list[float]:
 class Centre:
     """What the deciding server knows: the last demand of each server, in total and by user."""
 
-    def __init__(self, names: list[str], total: float, floor: float):
-        self.names, self.total, self.floor = names, total, floor
+    def __init__(self, names: list[str], total: float, floor: float, forget: int):
+        self.names, self.total, self.floor, self.forget = names, total, floor, forget
         self.reported: dict[str, tuple[int, float]] = {}  # server -> cycle, demand
         self.commanded: int | None = None  # the last cycle
         self.asked: dict[str, int] = {}  # active user -> cycle
         self.users: dict[str, dict[str, tuple[float, int, int]]] = {}  # user -> server -> demand, millionths, obeyed
+        self.rested: dict[str, int] = {}  # user who is not active, and not forgotten -> cycle of its last request
         self.shares: dict[str, list[int]] = {}  # user -> the last shares commanded, in the order of ``names``
         self.told: dict[str, int] = {}  # user -> cycle of the last command
 
@@ -143,19 +146,28 @@ class Centre:
     def report_users(self, source: str, users: dict[str, tuple[float, int, int, int]]) -> None:
         """What a server says of its users."""
         for user, (demand, tokens, cycle, obeyed) in users.items():
+            if user in self.rested and cycle - self.rested.pop(user) > self.forget:
+                self.shares.pop(user, None)  # its servers have forgotten it, too: all buckets are even, and full
             self.users.setdefault(user, {})[source] = demand, tokens, obeyed
             self.asked[user] = max(cycle, self.asked.get(user, cycle))
 
     def command_users(self, cycle: int, linger: int) -> list[UserCommands]:
-        """The commands to each server, in the order of ``names``; whoever rests is dropped."""
+        """The commands to each server, in the order of ``names``; of whoever rests the shares alone are kept."""
         for user in [user for user, asked in self.asked.items() if cycle - asked > linger]:
-            for table in (self.asked, self.users, self.shares, self.told):
-                table.pop(user, None)
+            self.rested[user] = self.asked.pop(user)
+            self.users.pop(user)
+            self.told.pop(user, None)
         commands: list[dict[str, tuple[int, int, int]]] = [{} for _ in self.names]
         for user, asked in self.asked.items():
             for shares, (share, tokens) in zip(commands, self._divided(user, cycle), strict=False):
                 shares[user] = share, tokens, asked
         return [UserCommands(cycle, shares) for shares in commands]
+
+    def sweep(self, cycle: int) -> None:
+        """Forget whom nobody asked for during c/r, as the servers do."""
+        for user in [user for user, asked in self.rested.items() if cycle - asked > self.forget]:
+            del self.rested[user]
+            self.shares.pop(user, None)
 
     def _divided(self, user: str, cycle: int) -> list[tuple[int, int]]:
         """A user's new share in parts, and millionths of tokens to add, at each server (none while it waits).
@@ -164,8 +176,8 @@ class Centre:
         """
         reports, told = self.users[user], self.told.get(user)
         if told is None:
-            self.told[user], self.shares[user] = cycle, [MILLION] * len(self.names)
-            return [(share, 0) for share in self.shares[user]]
+            self.told[user] = cycle
+            return [(share, 0) for share in self.shares.setdefault(user, [MILLION] * len(self.names))]
         current = [place for place, name in enumerate(self.names) if name in reports and reports[name][2] >= told]
         if not current or (len(current) < len(self.names) and cycle - told < PATIENCE):
             return []
@@ -189,13 +201,15 @@ class ServerNode:
     def __init__(self, node_id: str, names: list[str], config: Config, seed: int):
         self.node_id, self.config, self.names = node_id, config, names
         self.centre_id = config.centre or names[0]
-        self.centre = Centre(names, config.l_total, config.floor) if node_id == self.centre_id else None
+        self.buckets = UserBuckets(node_id, len(names), config, seed)
+        self.centre: Centre | None = None
+        if node_id == self.centre_id:
+            self.centre = Centre(names, config.l_total, config.floor, self.buckets.forget)
         self.limit = config.l_total / len(names)
         self.next: tuple[int, float] | None = None  # (cycle, limit) commanded, not in force yet
         self.newest = NEVER  # cycle of the last command taken
         self.obeyed: dict[str, int] = {}  # user -> cycle of the last command taken
         self.closed_at_ns: int | None = None  # when the last cycle ended
-        self.buckets = UserBuckets(node_id, len(names), config, seed)
         self._wakes = self._sweeps = False  # which timers run
 
     # --- events ----------------------------------------------------------------------------------
@@ -214,9 +228,11 @@ class ServerNode:
             case Timer("cycle", due_at_ns):
                 return self._end_of_user_cycle(due_at_ns, now_ns)
             case Timer("forget", _):
-                self._sweeps = False
-                for user in self.buckets.sweep(self.buckets.cycle_at(now_ns)):
+                self._sweeps, cycle = False, self.buckets.cycle_at(now_ns)
+                for user in self.buckets.sweep(cycle):
                     self.obeyed.pop(user, None)
+                if self.centre is not None:
+                    self.centre.sweep(cycle)
                 return self._timers(now_ns)
             case Start(None | KnownUsers() as snapshot):
                 if snapshot is not None:
@@ -278,7 +294,7 @@ class ServerNode:
         if not self._wakes and not self.idle():
             self._wakes = True
             effects.append(SetTimer("cycle", self.buckets.ends_at_ns(self.buckets.cycle_at(now_ns))))
-        if not self._sweeps and self.buckets.users:
+        if not self._sweeps and (self.buckets.users or (self.centre is not None and self.centre.rested)):
             self._sweeps = True
             effects.append(SetTimer("forget", now_ns + (self.buckets.forget + 1) * self.buckets.cycle_ns))
         return effects
@@ -301,10 +317,10 @@ class ServerNode:
             for name, command in zip(self.names, self.centre.command_users(cycle, buckets.linger), strict=True):
                 if name == self.node_id:
                     self._obey_users(command.cycle, command.shares, now_ns)
-                elif command.shares:
-                    effects.append(Send(name, command))
-        elif said:
-            effects.append(Send(self.centre_id, UsersReported(said)))
+                else:
+                    effects += [Send(name, UserCommands(cycle, piece)) for piece in in_pieces(command.shares)]
+        else:
+            effects += [Send(self.centre_id, UsersReported(piece)) for piece in in_pieces(said)]
         return self._timers(now_ns) + effects
 
     def _obey_users(self, cycle: int, shares: dict[str, tuple[int, int, int]], now_ns: int) -> None:
@@ -326,6 +342,7 @@ class ServerNode:
         total = USER_BYTES * len(self.buckets.users)
         if self.centre is not None:
             total += sum(32 + ENTRY_BYTES * len(entries) for entries in self.centre.users.values())
+            total += (32 + SHARE_BYTES * len(self.names)) * len(self.centre.rested)
         return total
 
     def allocated_bytes(self) -> int:
@@ -333,7 +350,7 @@ class ServerNode:
         total = getsizeof(self.buckets.users) + getsizeof(self.buckets.active)
         total += sum(getsizeof(bucket) + INTEGERS_BYTES for bucket in self.buckets.users.values())
         if self.centre is not None:
-            total += getsizeof(self.centre.users) + getsizeof(self.centre.asked)
+            total += getsizeof(self.centre.users) + getsizeof(self.centre.asked) + getsizeof(self.centre.rested)
             total += sum(getsizeof(entries) + 24 * len(entries) for entries in self.centre.users.values())
         return total
 

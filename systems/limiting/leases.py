@@ -143,7 +143,7 @@ class Allocator:
         self.epoch = 0
         self.learning = True
         self._unheard = set(clients)
-        self._births: dict[str, int] = {}  # of each client's latest incarnation that was heard of
+        self._newest: dict[str, tuple[int, int]] = {}  # (birth, number) of each client's newest question
         self._from_nothing = True
         self._learns_until_ns = 0
         self._waiting: dict[tuple[str, str], tuple[tuple[int, int], LeaseClaim]] = {}  # (client, user) -> its question
@@ -164,12 +164,15 @@ class Allocator:
         """Answer a client's question, now or when everything is learned."""
         if ask.epoch != self.epoch:
             return [(client, Learn(self.epoch))]
-        born_ns = self._births.setdefault(client, ask.born_ns)
-        if ask.born_ns < born_ns:  # a late message of an earlier client, or a client whose clock was set back
-            return [(client, Learn(self.epoch, born_ns))]
-        self._births[client] = ask.born_ns
         asked = ask.born_ns, ask.number
+        newest = self._newest.get(client, (ask.born_ns, -1))
+        if ask.born_ns < newest[0]:  # a late message of an earlier client, or a client whose clock was set back
+            return [(client, Learn(self.epoch, newest[0]))]
+        self._newest[client] = max(newest, asked)
         claims = [LeaseClaim(*row) for row in ask.claims]
+        is_late = asked <= newest
+        if is_late:  # or twice: what it hands in may be in the book, whose leases may be over
+            claims = [claim._replace(surplus_millionths=0) for claim in claims]
         if not self.learning:
             grants = (self.book.answer(client, asked, claim, now_ns) for claim in claims)
             return self._lend(client, asked, [grant for grant in grants if grant])
@@ -178,7 +181,7 @@ class Allocator:
         for claim in claims:
             if claim.has:
                 known.append(self.book.learn(client, asked, claim, now_ns))
-            else:
+            elif not is_late or (client, claim.user) not in self._waiting:
                 self._waiting[client, claim.user] = asked, claim
         if ask.whole:
             self._unheard.discard(client)

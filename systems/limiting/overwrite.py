@@ -186,7 +186,7 @@ class TableNode:
         """The user's entry, touched; a new one if there is none, or nobody touched it for too long."""
         entry = self.table.get(user)
         if entry is None or now_ms - entry.touched_ms >= self.expire_ms:
-            entry = self.table[user] = PeriodCounter(even(now_ms))
+            entry = self.table[user] = PeriodCounter(even(now_ms), touched_ms=now_ms)  # or the sweep takes it
             self._sweep(now_ms)
         entry.begun_ms = min(entry.begun_ms, even(now_ms))
         entry.touched_ms = now_ms

@@ -143,7 +143,7 @@ class LeakyTable:
     def _keep(self, user: str, bucket: LeakyBucket, now: int) -> None:
         self.buckets[user] = bucket
         if len(self.buckets) > self._sweep_at:
-            self.buckets = {other: kept for other, kept in self.buckets.items() if kept.kept_until >= now}
+            self.buckets = {u: kept for u, kept in self.buckets.items() if kept.kept_until >= now or u == user}
             self._sweep_at = max(_SWEEP_COUNT, 2 * len(self.buckets))  # so that sweeps cost nothing on average
 
 

@@ -49,6 +49,7 @@ from systems.limiting.throttling_users import (
     UserBuckets,
     UserOptions,
     account,
+    in_pieces,
 )
 from systems.parts.laplacian import largest_cycle, optimal_cycle
 from systems.parts.options import choice
@@ -236,8 +237,8 @@ class ThrottlerNode:
         effects = self._timers(now_ns)
         if negative_count:
             effects.append(Sample("negative_limit_count", float(negative_count)))
-        if said:
-            effects += self._to_all(UserMeasures(cycle, said))
+        for piece in in_pieces(said):
+            effects += self._to_all(UserMeasures(cycle, piece))
         return effects + self._say_users_stopped(cycle, said)
 
     def _say_users_stopped(self, cycle: int, users: Iterable[str]) -> list[Effect]:
@@ -245,7 +246,7 @@ class ThrottlerNode:
             return []
         verdicts = {user: self.ledgers[user].verdict(cycle) for user in users}
         known = {user: stopped for user, stopped in verdicts.items() if stopped is not None}
-        return self._to_all(UsersStopped(cycle, known)) if known else []
+        return [effect for piece in in_pieces(known) for effect in self._to_all(UsersStopped(cycle, piece))]
 
     # --- for whoever watches -------------------------------------------------------------------------
 

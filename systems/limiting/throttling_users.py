@@ -22,10 +22,11 @@ A user whom nobody asked for during c/r is forgotten: a bucket of its limit woul
 shares are then 1/n each at every node, as in the beginning.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import exp, isfinite
+from typing import TypeVar
 
 from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
@@ -39,6 +40,9 @@ from systems.parts.portion import MILLION
 from systems.parts.water_filling import RULES, divide
 
 PHASES = ("random", "aligned")
+PIECE_BYTES = 60_000  # ours: of a message about users; a datagram takes 65,507
+_ROW_BYTES, _LETTER_BYTES = 48, 4  # at most, encoded: four numbers, and each letter of a name
+_Said = TypeVar("_Said")
 INTEGERS_BYTES = 5 * 32 + 24  # of a bucket, in CPython: whole numbers, the largest of some 20 digits; its demand
 
 
@@ -82,6 +86,20 @@ def in_parts(total: int, weights: Sequence[int]) -> list[int]:
         weights = [1] * len(weights)
     edges = list(accumulate(weights, initial=0))
     return [total * end // edges[-1] - total * begin // edges[-1] for begin, end in pairwise(edges)]
+
+
+def in_pieces(users: Mapping[str, _Said]) -> Iterator[dict[str, _Said]]:
+    """What is said of users, in their order, in pieces that go into a datagram each, as one does if it can."""
+    piece, size_bytes = dict[str, _Said](), 0
+    for user, said in users.items():
+        needs_bytes = _ROW_BYTES + _LETTER_BYTES * len(user)
+        if piece and size_bytes + needs_bytes > PIECE_BYTES:
+            yield piece
+            piece, size_bytes = {}, 0
+        piece[user] = said
+        size_bytes += needs_bytes
+    if piece:
+        yield piece
 
 
 class UserBucket:
@@ -239,6 +257,7 @@ class UserBuckets:
         gone = [user for user, bucket in self.users.items() if cycle - bucket.asked_cycle > self.forget]
         for user in gone:
             del self.users[user]
+            self.active.pop(user, None)  # the clock has gone ahead of the end of a cycle
         return gone
 
 

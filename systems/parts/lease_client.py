@@ -80,7 +80,7 @@ class LeaseClient:
             if now_ns - borrowed.seen_at_ns < self.terms.lease_ns:
                 if self._is_due(borrowed, now_ns):
                     due.append((user, borrowed))
-            elif borrowed.until_ns is not None or borrowed.waiting:
+            elif borrowed.until_ns is not None or borrowed.waiting or borrowed.surplus:
                 over.append((user, borrowed))
             elif borrowed.portion.missing(self.terms.bucket) <= 0:
                 del self.users[user]
@@ -130,10 +130,10 @@ class LeaseClient:
         return rows
 
     def _settle(self, borrowed: Borrowed, now_ns: int) -> None:
-        """Tokens as of now; a lease that ran out leaves the safe share, and no more tokens than that holds."""
+        """Tokens as of now; a lease that ran out leaves the safe share."""
         if borrowed.until_ns is not None and now_ns >= borrowed.until_ns:
             borrowed.portion.refill(self.terms.bucket, borrowed.until_ns)
-            borrowed.portion.parts, borrowed.until_ns = self.terms.safe_parts, None
+            self._lapse(borrowed)
         borrowed.portion.refill(self.terms.bucket, now_ns)
         if now_ns - borrowed.since_ns >= self.terms.window_ns:
             passed = (now_ns - borrowed.since_ns) // self.terms.window_ns
@@ -178,7 +178,9 @@ class LeaseClient:
             borrowed.asked, borrowed.asked_at_ns = self.number, now_ns
             self._wait(borrowed, True)
         for user, borrowed in over:
-            self._give_up(borrowed)
+            self._wait(borrowed, False)
+            if borrowed.until_ns is not None:
+                self._lapse(borrowed)
             claims.append(LeaseClaim(user, 0, 0, borrowed.took, borrowed.surplus))
             borrowed.surplus = 0
         return claims
@@ -187,14 +189,16 @@ class LeaseClient:
         self.waiting_count += waiting - borrowed.waiting
         borrowed.waiting = waiting
 
-    def _give_up(self, borrowed: Borrowed) -> None:
-        """Back to the safe share; what that does not hold is to be handed in."""
+    def _lapse(self, borrowed: Borrowed) -> None:
+        """Back to the safe share: full but for what is owed, as it is all borrowed.
+
+        What the lease still held is to be handed in: were it kept, ``_take`` would charge what the share lacks then.
+        """
         bucket, portion = self.terms.bucket, borrowed.portion
-        self._wait(borrowed, False)
+        handed = max(0, portion.grains) // bucket.millionth
+        borrowed.surplus += handed
         borrowed.until_ns, portion.parts = None, self.terms.safe_parts
-        above = -portion.missing(bucket)
-        if above > 0:
-            borrowed.surplus += above // bucket.millionth
+        portion.grains += bucket.most(portion.parts) - handed * bucket.millionth
         portion.cut(bucket)
 
     def _take(self, borrowed: Borrowed, grant: Grant) -> bool:

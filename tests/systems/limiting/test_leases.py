@@ -351,6 +351,37 @@ def test_what_was_taken_without_a_lease_is_charged_to_the_next() -> None:
     assert 60 <= len(made.admitted) <= 62  # one of them still owes 2 tokens
 
 
+def test_a_pause_longer_than_a_lease_loses_no_token_and_makes_none() -> None:
+    made = world(capacity=60, rate="0.001", refresh="1s", lease="20s", window="5s")
+    for _ in range(3):
+        made.ask("n2", 10)
+        made.settle()
+        made.wait(19 * SECOND_NS, settle=True)
+        made.wait(2 * SECOND_NS)
+        (given_back,) = made.flying
+        assert [claim[1] for claim in given_back[2].claims] == [0]
+        made.settle()
+        assert made.held("n2") == 0
+        made.give("n1", Delivery("n2", given_back[2]))
+        made.wait(30 * SECOND_NS, settle=True)
+        made.give("n1", Delivery("n2", given_back[2]))
+    made.ask("n2")
+    made.settle()
+    assert sum(made.ask("n2") for _ in range(99)) == 29
+
+
+def test_a_lease_that_ran_out_unheard_is_handed_in_afterwards() -> None:
+    made = world(capacity=60, rate="0.001", refresh="1s", lease="20s", window="5s")
+    made.ask("n2", 10)
+    made.settle()
+    made.wait(40 * SECOND_NS)  # nothing arrives
+    assert made.held("n2") == 0 and made.flying
+    made.settle()
+    made.ask("n3")
+    made.settle()
+    assert sum(made.ask("n3") for _ in range(99)) == 49
+
+
 def test_the_worst_over_admission_is_what_the_documentation_says() -> None:
     made = world(capacity=60, rate="0.001", window="5s")
     for name in ("n2", "n3"):

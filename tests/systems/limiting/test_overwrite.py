@@ -228,6 +228,13 @@ def test_options_that_make_no_sense(options: dict[str, Any], what: str) -> None:
     assert raised.value.fix
 
 
+def test_the_entry_that_brings_on_a_sweep_stays() -> None:
+    (node,) = made(1, capacity=1, rate="1/10")
+    for number in range(1_024):
+        assert ask(node, 25_000 + number, user=f"u{number}")
+    assert ask(node, 26_100) and not ask(node, 26_200)
+
+
 @pytest.mark.parametrize("config", [Config(), Config(6, "2"), Config(6, "2", "all"), Config(2, "4", "all", "2s")])
 def test_it_conforms(config: Config) -> None:
     check_system(SYSTEM, VirtualBench(), config)

@@ -75,6 +75,15 @@ def test_the_last_whole_token_takes_the_fraction_too() -> None:
     assert hit(650) and hit(1_000) and not hit(1_000)  # 1.4 have come back since 650, not 2
 
 
+def test_a_user_whose_state_is_asked_for_is_not_swept() -> None:
+    """It was hit so long ago that it would be full again, and is one too many."""
+    table = LeakyTable(limit_of(4, "4"))
+    for number in range(1_024):
+        table.hit(f"u{number}", 1, 0, 0)
+    assert table.state("late", 0, 5 * SECOND_NS) == ("late", 4, 0)
+    assert [*table.buckets] == ["late"]
+
+
 def test_a_bucket_leaks_whole_tokens_or_more() -> None:
     hit = bucket()
     assert hit(0, 4) and not hit(249) and hit(250)

@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,9 +15,10 @@ from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from systems.api import Arrival, Decide, Delivery, Node, Report, Sample, Send, Start, Timer, Verdict
 from systems.conformance import check_system
-from systems.limiting.throttler import SYSTEM, Config, Measure, nodes
+from systems.limiting.centralised_throttler import SYSTEM as CENTRALISED
+from systems.limiting.throttler import SYSTEM, Config, Measure, UserMeasures, nodes
 from systems.limiting.throttling_ledger import Law, performance
-from systems.limiting.throttling_users import Demand
+from systems.limiting.throttling_users import Demand, in_pieces
 from systems.parts import throttling
 from systems.parts.portion import MILLION
 from systems.parts.throttling_graphs import graph_named, laplacian
@@ -355,6 +357,34 @@ def test_users_rest_and_are_forgotten() -> None:
     assert [value for _, _, metric, value in quiet if metric == "sent_count"] == sent  # nobody spoke since
     assert not any(node.buckets.users or node.ledgers for node in members)
     assert all(node.state_bytes() == 0 for node in members)
+
+
+def test_a_user_is_forgotten_though_its_cycle_has_not_ended_yet() -> None:
+    """The clock goes ahead by 5 s between the end of a cycle and "forget"; 5 cycles are remembered."""
+    node = nodes(["n1"], Config(capacity=4, rate="4", linger="1s", cycle="300ms", phase="aligned"), 1)["n1"]
+    node.handle(Start(None), 0)
+    assert asked(node, "u", 1_750 * MILLISECOND_NS, 1)
+    node.handle(Timer("forget", 1_900 * MILLISECOND_NS), 6_900 * MILLISECOND_NS)
+    assert node.handle(Timer("cycle", 2_100 * MILLISECOND_NS), 7_100 * MILLISECOND_NS) == [] and node.idle()
+    assert [asked(node, "u", 7_200 * MILLISECOND_NS, number) for number in range(2, 7)] == [True] * 4 + [False]
+
+
+@given(st.lists(st.text(min_size=1, max_size=2_000), max_size=60, unique=True))
+def test_what_is_said_of_users_goes_into_datagrams(users: list[str]) -> None:
+    said = {user: (1e300, -1e-300, -(2**53), 2**53) for user in users}
+    pieces = list(in_pieces(said))
+    assert [row for piece in pieces for row in piece.items()] == list(said.items())
+    assert all(len(msgspec.msgpack.encode(UserMeasures(2**53, piece))) < 65_000 for piece in pieces)
+    assert len(pieces) <= 1 or sum(len(user.encode()) for user in users) > 10_000
+
+
+def test_very_many_users_are_spoken_of() -> None:
+    users = [f"{number:032x}" for number in range(3_000)]
+    for system in (SYSTEM, CENTRALISED):
+        loop = event_loop(system, system.config(), full_mesh(2, "20ms"), ["n1", "n2"], 1)
+        loop.offer("n2", [Request(n, user, SECOND_NS + n) for n, user in enumerate(users)])
+        loop.run(3 * SECOND_NS)
+        assert len(loop._members["n1"].node.buckets.users) == len(users)  # type: ignore[attr-defined]
 
 
 def test_a_node_that_rejoins_knows_its_peers_users_and_has_no_tokens_for_them() -> None:

@@ -195,7 +195,7 @@ def test_whole_parts_add_up_and_are_in_proportion(total: int, weights: list[int]
 def test_commands_only_move_what_is_there(reports: list[tuple[float, int]], floor: float, heard: int) -> None:
     """Shares are all parts, and moves sum up to none, in whatever order and number reports come."""
     names = ["a", "b", "c"]
-    centre = Centre(names, 1.0, floor)
+    centre = Centre(names, 1.0, floor, 1_000)
     centre.report_users("a", {"u": (1.0, 0, 0, NEVER)})
     first = centre.command_users(0, 100)
     assert [command.shares["u"] for command in first] == [(MILLION, 0, 0)] * 3
@@ -205,6 +205,38 @@ def test_commands_only_move_what_is_there(reports: list[tuple[float, int]], floo
     assert sum(parts for parts, _, _ in commands) == 3 * MILLION and min(parts for parts, _, _ in commands) >= 0
     assert sum(moved for _, moved, _ in commands) == 0
     assert all(commands[place][:2] == (MILLION, 0) for place in range(heard, 3))
+
+
+def test_a_user_that_rests_keeps_its_shares_until_it_is_forgotten() -> None:
+    names, whole = ["a", "b"], 2 * MILLION
+    centre = Centre(names, 1.0, 0.0, 50)
+    for cycle, obeyed in ((0, NEVER), (1, 0)):
+        for name, demand in zip(names, (3.0, 1.0), strict=True):
+            centre.report_users(name, {"u": (demand, 0, cycle, obeyed)})
+        shares = [command.shares["u"][0] for command in centre.command_users(cycle, 10)]
+    assert shares == [whole * 3 // 4, whole // 4]
+    assert [command.shares for command in centre.command_users(12, 10)] == [{}, {}] and not centre.asked
+    centre.report_users("b", {"u": (9.0, 0, 20, 1)})
+    assert [command.shares["u"] for command in centre.command_users(20, 10)] == [(shares[0], 0, 20), (shares[1], 0, 20)]
+    centre.command_users(31, 10)
+    centre.sweep(70)
+    assert centre.shares
+    centre.report_users("b", {"u": (9.0, 0, 71, 20)})  # its servers have forgotten it
+    assert [command.shares["u"][0] for command in centre.command_users(71, 10)] == [MILLION, MILLION]
+    centre.command_users(82, 10)
+    centre.sweep(122)
+    assert not centre.shares and not centre.rested
+
+
+def test_a_user_that_comes_back_finds_its_tokens_where_it_left_them() -> None:
+    """c = 100 in 100 s: all requests come at n1, which has nearly all of it when the user rests for 15 s."""
+    loop = event_loop(SYSTEM, Config(capacity=100, rate="1"), full_mesh(2, "20ms"), ["n1", "n2"], 1)
+    steady = [Request(n, "u", n * SECOND_NS) for n in range(60)]
+    back = [Request(100, "u", 75 * SECOND_NS)]
+    burst = [Request(200 + n, "u", 76 * SECOND_NS + n) for n in range(80)]
+    loop.offer("n1", [*steady, *back, *burst])
+    verdicts = loop.run(80 * SECOND_NS).verdicts
+    assert {number for number, (_, _, verdict) in verdicts.items() if verdict is Verdict.REJECT} == set()
 
 
 @pytest.mark.parametrize("options", [{}, {"phase": "aligned", "average": "0s", "centre": "n2"}])
