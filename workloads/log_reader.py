@@ -247,7 +247,9 @@ def _layout(
             _request(layout, text)
         except _BadLine as bad:
             if not skip_bad:
-                hint = "" if header is False else f"say header=true if line {number} names the columns"
+                hint = (
+                    "" if header is False else f"if line {number} names the columns, give their names, or header=true"
+                )
                 raise bad.error(path, number, hint) from None
         except SpecError as error:
             if not skip_bad:

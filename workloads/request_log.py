@@ -132,6 +132,7 @@ def part_of(rows: LogRows, config: Parted, is_spread: bool, seed: int) -> Part:
     at_ns = at_ns[low:high] - start_ns
     span_ns = end_ns - start_ns
     if config.speed != 1:
+        require(span_ns / config.speed < 2**62, "speed", config.speed, "give a larger factor: instants have 64 bits")
         at_ns, span_ns = np.floor(at_ns / config.speed).astype(np.int64), math.ceil(span_ns / config.speed)
     return Part(int(low), int(high), at_ns, max(span_ns, int(at_ns[-1]) + 1))
 

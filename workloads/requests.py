@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.limits import Rps, UserCount
+from core.limits import Factor, Rps, UserCount
 from core.records import Request
 from core.seeds import generator
 from core.units import SECOND_NS
@@ -21,7 +21,7 @@ def poisson_requests(
     seed: int,
     sticky: bool = True,
     cost: int = 1,
-    highest_rps: float = 0.0,
+    highest_rps: Factor = 0.0,
     uneven: bool = False,
 ) -> dict[str, list[Request]]:
     """Requests of each node in order of time, before ``duration_ns``; ids count up over all nodes.
@@ -63,7 +63,7 @@ class RequestsConfig:
 
     users: UserCount = 20  # ours
     rate_rps: Rps = 10.0  # ours: requests a second of each user
-    highest_rps: float = 0.0  # ours: users' rates go from rate_rps up to this; 0: all are alike
+    highest_rps: Factor = 0.0  # ours: users' rates go from rate_rps up to this; 0: all are alike
     sticky: bool = True  # ours: a user always asks the same node
     uneven: bool = False  # ours, where not sticky: a user asks some nodes more often than others, by Zipf's law
     cost: int = 1  # tokens that a request takes
@@ -74,7 +74,7 @@ class RequestsConfig:
         alike_or_more = self.highest_rps == 0 or self.rate_rps <= self.highest_rps < math.inf
         require(alike_or_more, "highest_rps", self.highest_rps, "give rate_rps or more, or 0")
         require(not (self.sticky and self.uneven), "uneven", self.uneven, "give sticky = false, too")
-        require(self.cost >= 1, "cost", self.cost, "give 1 or more tokens")
+        require(1 <= self.cost < 2**31, "cost", self.cost, "give 1 or more tokens, less than 2**31")
 
 
 @dataclass(frozen=True)

@@ -209,7 +209,7 @@ def _requests(
     for number, row in rows:
         try:
             at_ns, user = clock.at_ns(_field(row, names[TIME])), _user(_field(row, names[USER]), pattern)
-            node = _text(_field(row, names[NODE])) or "-" if NODE in names else path
+            node = _node(row, names[NODE]) if NODE in names else path
             verdict = _verdict(_field(row, names[VERDICT])) if wanted.verdicts else "-"
             if verdict in ("", "none", "nan"):
                 raise _BadRow("no verdict: empty")
@@ -279,6 +279,15 @@ def _columns(path: str, row: Mapping[str, Any], wanted: LogQuery) -> dict[str, s
     return found
 
 
+def _node(row: Mapping[str, Any], name: str) -> str:
+    """Who decided; "-" where a row does not say so, with or without the field."""
+    try:
+        field = _field(row, name)
+    except _BadRow:
+        return "-"
+    return _text(field) or "-"
+
+
 def _is_nested(field: Any) -> bool:
     return isinstance(field, dict | list)
 
@@ -295,7 +304,8 @@ def _text(field: Any) -> str:
         raise _BadRow("an object in the place of a text: name what is in it, as in user=client.ip")
     if field is None or field != field:
         return ""
-    return str(int(field)) if isinstance(field, float) and field.is_integer() else str(field).strip()
+    text = str(int(field)) if isinstance(field, float) and field.is_integer() else str(field).strip()
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()  # JSON may have half a letter
 
 
 def _verdict(field: Any) -> str:

@@ -84,6 +84,8 @@ class TraceSchedule(ChunkedSchedule):
         span_ns = int(rows.at_ns[-1] - rows.at_ns[0])
         if span_ns == 0:
             raise SpecError(f"{config.path}: all messages have one instant", "give a trace that takes some time")
+        fits = 2 * span_ns / config.speed < 2**62
+        require(fits, "speed", config.speed, "give a larger factor: instants have 64 bits")
         since_ns = np.floor((rows.at_ns - rows.at_ns[0]) / config.speed).astype(np.int64)
         mean_pass_ns = int(span_ns * self.row_count / (self.row_count - 1) / config.speed)
         self.pass_ns = max(mean_pass_ns, int(since_ns[-1]) + 1)

@@ -6,6 +6,7 @@ Only blank lines are passed over.  ``.gz`` files are recognised by their first b
 
 import csv
 import re
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -83,7 +84,7 @@ def _numbered(path: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     with open_bytes(path) as raw:
         if separator == " ":
             for number, line in enumerate(raw, 1):
-                if fields := line.split():
+                if fields := line.removeprefix(BOM_UTF8 if number == 1 else b"").split():
                     yield number, [field.decode("utf-8", "surrogateescape") for field in fields]
             return
         text = (

@@ -101,6 +101,12 @@ def test_users_by_a_pattern_and_fields_of_objects(tmp_path):
     assert (log.users, log.nodes) == (("me",), ("7",))
 
 
+def test_a_node_may_be_unknown_and_a_user_half_a_letter(tmp_path):
+    rows = [{"ts": 1, "user": "a", "region": "eu"}, {"ts": 2, "user": "b"}, {"ts": 3, "user": "\ud800", "region": None}]
+    log = read(tmp_path, "\n".join(map(json.dumps, rows)), verdicts=False)
+    assert log.users == ("a", "b", "\\ud800") and log.nodes == ("eu", "-") and log.node.tolist() == [0, 1, 1]
+
+
 def test_files_are_nodes_or_parts_of_one(tmp_path):
     def log(name, stamps):
         return file(tmp_path, name, "ts,user,status\n" + "".join(f"{at},a,200\n" for at in stamps))

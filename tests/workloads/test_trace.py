@@ -120,6 +120,12 @@ def test_impossible_field_is_named(field, value):
         TraceConfig(**{"path": "x.csv", field: value})
 
 
+def test_a_speed_that_leaves_64_bits_is_named(tmp_path):
+    path = write(tmp_path / "t.csv", [(1, 0), (1, 100)])
+    with pytest.raises(SpecError, match=r"speed=1e-09.*64 bits"):
+        schedule("trace", path=path, speed=1e-9)
+
+
 def test_columns_are_written_as_map_or_as_text():
     as_map = TraceConfig(path="x", columns={"publisher": "node", "instant": 0})
     as_text = TraceConfig(path="x", columns="publisher=node, instant=0")

@@ -69,6 +69,9 @@ def test_byte_order_mark_quotes_and_odd_bytes(tmp_path):
     text = b'\xef\xbb\xbf"publisher";"instant";note\r\n"a;b";1;"two\nlines"\r\n\xff;2;\r\n'
     rows = read_text(tmp_path, text, separator=";")
     assert rows.at_ns.tolist() == [10**9, 2 * 10**9] and rows.names[0] == "a;b"
+    form = {"columns": {"publisher": 0, "instant": 1}, "header": False}
+    rows = read_text(tmp_path, b"\xef\xbb\xbf7 1\n7 2\n", separator=" ", **form)
+    assert list(rows.names) == ["7"]
 
 
 def test_gzip_is_known_by_its_bytes_not_its_name(tmp_path):
