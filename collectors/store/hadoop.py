@@ -27,6 +27,7 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 from core.java import find_java
 
 if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
     from py4j.java_gateway import JavaGateway
 
 CHUNK_BYTES = 1 << 20  # that Java copies at a time
@@ -192,6 +193,14 @@ class _Writer(io.FileIO):
         handle, self.kept_in = tempfile.mkstemp(prefix="ratebed-")
         super().__init__(handle, "wb")
         self.path, self.stream = path, stream
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        """All of it: a raw file writes what there is room for, and says so to callers who do not look."""
+        view = memoryview(data).cast("B")
+        done = 0
+        while done < len(view):
+            done += super().write(view[done:])
+        return done
 
     def close(self) -> None:
         if self.closed:

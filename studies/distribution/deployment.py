@@ -37,9 +37,8 @@ class Deployment(TopicWindows):
         super().__init__(asked, others, model.mcap_rps)
         self.model, self.journal_rows = model, journal_rows
         rule = asked.rule
-        source = self._window if rule.envelope == "conformant" else asked.schedule
         self.fleet = Fleet(
-            model, self.topic, source, others, journal_rows, rule.non_conformant == "drop", rule.release_quantum,
+            model, self.topic, self._source, others, journal_rows, rule.non_conformant == "drop", rule.release_quantum,
             rule.broker_cores,
         )  # fmt: skip
 
@@ -167,7 +166,7 @@ class FarDeployment(Deployment):
 
     def carry(self, start_ns: int, end_ns: int, from_ns: int, until_ns: int) -> Counts:
         """See ``TopicWindows``.  The brokers work on until the last message has come from afar."""
-        block = self._window.block(start_ns, end_ns)
+        block = self._source.block(start_ns, end_ns)
         broker = self._assignment[block.publisher]
         delay_ns = np.where(broker >= 0, self.far.inbound_ns[block.publisher, broker], 0)
         shifted = Shifted(self.schedule.population, block, delay_ns)

@@ -167,7 +167,7 @@ class LiveDeployment(TopicWindows):
 
         ``control``: told the CLOCK_REALTIME of its begin, so long ahead; who changes sub-buckets from then on.
         """
-        block = self._window.block(start_ns, end_ns)
+        block = self._source.block(start_ns, end_ns)
         others = {
             number: _shifted(other.block(start_ns, end_ns), number)
             for number, other in enumerate(self.others)

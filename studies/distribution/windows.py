@@ -49,7 +49,8 @@ class TopicWindows(ABC):
         self.names, self.schedule, self.rule = asked.names, asked.schedule, asked.rule
         self.loads_rps = [0.0 if other is None else other.population.total_rps for other in others]
         self.mcaps_rps = [share * (asked.rule.mcap_rps or mcap_rps) for share in asked.core_shares]
-        self._window = Remembered(asked.schedule)
+        # Elsewhere the envelope is of another window than the round: to remember its blocks is to keep every round's.
+        self._source = Remembered(asked.schedule) if asked.rule.envelope == "conformant" else asked.schedule
         self._known: dict[tuple[int, int], Envelope] = {}  # of the last window asked for
         self.now_ns, self.judge_at_ns = 0, TRIALS_MAXIMUM * asked.round_ns
 
@@ -75,9 +76,9 @@ class TopicWindows(ABC):
         window = (start_ns, start_ns + duration_ns)
         if window not in self._known:
             recorded = (window[0] + settle_ns, window[1] - settle_ns)
-            self._window.block.cache_clear()  # the window before is over
-            source = self._window if settle_ns else self.schedule
-            self._known = {window: envelope_kernel.profile(source, *window, *recorded, self.rule.margin)}
+            if isinstance(self._source, Remembered):
+                self._source.block.cache_clear()  # the window before is over
+            self._known = {window: envelope_kernel.profile(self._source, *window, *recorded, self.rule.margin)}
         return self._known[window]
 
     def next_round(self, assignment: Int32, duration_ns: int) -> Round:

@@ -277,7 +277,7 @@ def lost_on_the_way(statuses: Mapping[str, Json], now_ns: int) -> list[Sample]:
     rows = []
     for source, status in statuses.items():
         lost = sum(
-            count - statuses[target]["received_from"].get(source, 0)
+            max(0, count - statuses[target]["received_from"].get(source, 0))  # more: some came twice
             for target, count in status["sent_to"].items()
             if target in statuses
         )

@@ -105,7 +105,7 @@ class SharedDeployment(Deployment):
     # --- who may go when ---------------------------------------------------------------------------
 
     def _load(self, start_ns: int, end_ns: int) -> Offered:
-        block = self._window.block(start_ns, end_ns)
+        block = self._source.block(start_ns, end_ns)
         if block.message_count > MESSAGES_MAXIMUM:
             raise SpecError(f"a round of {block.message_count:,} messages", f"at most {MESSAGES_MAXIMUM:,} are decided")
         broker = self._assignment[block.publisher]

@@ -18,6 +18,7 @@ from testbed.faults import (
     EVERY,
     Crash,
     Fault,
+    Handover,
     Heal,
     LinkDuplication,
     LinkLoss,
@@ -29,6 +30,7 @@ from testbed.faults import (
 
 Window = tuple[int, int]  # from and until, both included
 ENDLESS = 2**63 - 1
+_LINKS = (LinkLoss.__name__, LinkDuplication.__name__, LinkReordering.__name__)
 UNDER_WAY_NS = SECOND_NS  # ours: a request that was due so shortly before a fault may have been lost by it
 
 
@@ -62,12 +64,17 @@ def fault_windows(faults: Iterable[tuple[int, Fault]], timeout_ns: int) -> list[
     """When faults, each with the instant at which it had really happened, excuse a missing answer, in order.
 
     They begin when they were to happen, for that takes a while.  A crash lasts until the node's restart, one of servers
-    for good, a partition until it heals, a disturbed link until its probability is 0 again; a handover and a clock that
-    is set are over at once.  Everything excuses ``timeout_ns`` longer.
+    for good, a partition until it heals, a disturbed link until its probability is 0 again, under the name that
+    handovers of its host have given it; these and a clock that is set are over at once.  Everything excuses
+    ``timeout_ns`` longer.
     """
     windows: list[Window] = []
     since_ns: dict[tuple[str, frozenset[str]], int] = {}  # what is wrong, and where -> since when
     for at_ns, fault in sorted(faults, key=lambda pair: pair[0]):
+        if isinstance(fault, Handover):
+            since_ns = {
+                (kind, _handed_over(kind, names, fault)): begin_ns for (kind, names), begin_ns in since_ns.items()
+            }
         kind, names, lasts = _change(fault)
         if lasts:
             since_ns.setdefault((kind, names), min(at_ns, fault.at_ns))
@@ -77,6 +84,12 @@ def fault_windows(faults: Iterable[tuple[int, Fault]], timeout_ns: int) -> list[
         if not kind:
             windows.append((min(at_ns, fault.at_ns), at_ns + timeout_ns))
     return sorted([*windows, *((begin_ns, ENDLESS) for begin_ns in since_ns.values())])
+
+
+def _handed_over(kind: str, names: frozenset[str], fault: Handover) -> frozenset[str]:
+    """What a disturbed link is called from a handover of its host on."""
+    is_it = kind in _LINKS and fault.host in names and len(names) == 2
+    return frozenset((fault.host, fault.point)) if is_it else names
 
 
 def _change(fault: Fault) -> tuple[str, frozenset[str], bool]:

@@ -148,10 +148,11 @@ class Findings:
 
     def _packets(self, probes: Seen) -> tuple[int | None, int | None]:
         """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them."""
-        lost = _datagrams(probes, "udp_dropped_count")
+        begun_ns = self.spans_ns[0][0] if self.spans_ns else 0  # before that links are verified, with datagrams
+        lost = _datagrams(probes, "udp_dropped_count", begun_ns)
         if self._counted("received_packet_count"):
             return self._grown("queue_drop_count", "receive_drop_count") + lost, self._grown("received_packet_count")
-        datagrams = _datagrams(probes, "udp_received_count") + lost
+        datagrams = _datagrams(probes, "udp_received_count", begun_ns) + lost
         return (lost, datagrams) if datagrams else (None, None)
 
     def _delay_lateness(self) -> Spread | None:
@@ -162,13 +163,14 @@ class Findings:
         return Spread(counts["lateness_p50_ns"], counts["lateness_p99_ns"], counts["lateness_max_ns"], count)
 
 
-def _datagrams(probes: Seen, metric: str) -> int:
-    """By how much a counter grew on the hosts; where they have no namespaces of their own, on the machine."""
+def _datagrams(probes: Seen, metric: str, begun_ns: int) -> int:
+    """By how much a counter grew on the hosts from ``begun_ns`` on; where they share namespaces, on the machine."""
     first: dict[str, float] = {}
     last: dict[str, float] = {}
-    for _, node, name, value in probes.samples(0):
+    for at_ns, node, name, value in probes.samples(0):
         if name == metric:
-            first.setdefault(node, value)
+            if at_ns <= begun_ns or node not in first:
+                first[node] = value
             last[node] = value
     nodes = {node for node in first if node != MACHINE} or first.keys()
     return int(sum(last[node] - first[node] for node in nodes))

@@ -1,7 +1,9 @@
 """The store's log: whatever several writers do, and where they are killed, no run is in two parts."""
 
+import io
 import json
 import os
+import resource
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from collectors.store import log
+from collectors.store import hadoop, log
 from collectors.store.log import EMPTY, KeptRun, StoredPart, StoreState, append, read_log
 
 RUNS = "abcdef"
@@ -163,3 +165,18 @@ def test_a_commit_that_cannot_be_read_is_not_void(tmp_path: Path) -> None:
 def test_nothing_is_held_where_there_is_no_store(tmp_path: Path) -> None:
     assert read_log(tmp_path / "store") == EMPTY
     assert log.all_names(tmp_path / "store") == []
+
+
+def test_what_a_disk_takes_in_part_is_an_error() -> None:
+    """A file may grow to 100 kB: a write of more takes those and no error."""
+    writer = hadoop._Writer(hadoop.HadoopPath("hdfs://nowhere/x"), None)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    try:
+        assert writer.write(bytes(90_000)) == 90_000
+        with pytest.raises(OSError, match="large"):
+            writer.write(bytes(90_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        io.FileIO.close(writer)
+        os.unlink(writer.kept_in)

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from subprocess import CompletedProcess
+from threading import Timer
 
 import paramiko
 
@@ -94,7 +95,12 @@ class SshConnection:
         try:
             channel = self._transport.open_session(timeout=timeout_s)
             channel.settimeout(timeout_s)
-            channel.exec_command(command)
+            late = Timer(timeout_s, channel.close)  # paramiko waits for the answer to a command for ever
+            late.start()
+            try:
+                channel.exec_command(command)
+            finally:
+                late.cancel()
         except (OSError, EOFError, paramiko.SSHException) as error:
             fix = "it may allow too few sessions: MaxSessions in its sshd_config" if self.alive else "is it up?"
             raise self.wrong(f"no session: {str(error) or type(error).__name__}", fix) from None

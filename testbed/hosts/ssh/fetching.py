@@ -46,7 +46,9 @@ def _bring(connection: SshConnection, folder: str, names: list[str], runs: Path)
             left = dict.fromkeys(names, (RUN_BYTES, RUN_FILES))
             for member in tar:
                 _unpack(tar, member, left, aside)
-        if channel.recv_exit_status():
+        if not channel.status_event.wait(SILENT_S):
+            raise TimeoutError
+        if channel.exit_status:
             raise tarfile.TarError(channel.recv_stderr(1000).decode(errors="replace").strip())
         for name in names:
             check_identity(check_run(aside / name))

@@ -26,6 +26,11 @@ def test_a_datagram_that_was_sent_and_did_not_come_is_lost(came: int, lost: list
     assert lost_on_the_way(statuses, 9) == lost
 
 
+def test_datagrams_that_came_twice_make_up_for_none_that_did_not_come() -> None:
+    statuses = {"a": said({"b": 1_000, "c": 1_000}, {}), "b": said({}, {"a": 1_100}), "c": said({}, {"a": 900})}
+    assert lost_on_the_way(statuses, 9) == [(9, "a", "lost_count", 100.0)]
+
+
 def test_what_was_sent_to_a_node_that_has_died_is_nobodys_loss() -> None:
     assert lost_on_the_way({"a": said({"b": 5, "c": 3}, {}), "c": said({}, {"a": 3})}, 9) == []
 

@@ -49,6 +49,13 @@ def test_what_lasts_excuses_until_a_time_out_after_its_end():
     assert windows(LinkReordering(5, "a", "b", 0.5, 7), LinkReordering(9, "*", "*", 0.0, 7)) == [(5, 19)]
 
 
+def test_a_disturbed_link_is_called_otherwise_once_its_host_is_handed_over():
+    for before, after in (("s1", "s2"), ("*", "*")):
+        loss = LinkLoss(100, "h", before, 0.1), Handover(120, "h", "s2"), LinkLoss(130, "h", after, 0.0)
+        assert windows(*loss) == [(100, 140), (120, 130)]
+    assert windows(Crash(100, "h"), Handover(120, "h", "s2"), Restart(130, "h")) == [(100, 140), (120, 130)]
+
+
 def test_what_does_not_end_excuses_all_the_rest():
     assert windows(Crash(100, "n1"), Restart(150, "n2")) == [(100, ENDLESS)]
     assert windows(Partition(100, ("n1",)), Heal(150, ("n2",))) == [(100, ENDLESS)]

@@ -62,6 +62,16 @@ class Told(Probes):
         self._rows = rows
 
 
+def test_datagrams_before_the_load_are_of_who_verified_the_links() -> None:
+    findings = Findings(MILLISECOND_NS, ())
+    findings.played(30, 90)
+    grown = {0: (0.0, 0.0), 20: (11_980.0, 20.0), 40: (12_000.0, 20.0), 100: (12_080.0, 21.0)}
+    names = "udp_received_count", "udp_dropped_count"
+    rows = [(at, "n1", name, value) for at, pair in grown.items() for name, value in zip(names, pair, strict=True)]
+    seen = findings.observation(Told(rows))
+    assert (seen.queue_drop_count, seen.packet_count) == (1, 101)
+
+
 @pytest.mark.parametrize(
     ("end_s", "expected"),
     [

@@ -93,6 +93,23 @@ def test_a_command_that_does_not_end(machines: Lab) -> None:
         connection.close()
 
 
+def test_an_sshd_that_stands_still_before_it_answers_a_command(machines: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    connection, other = (SshConnection(machines.machine(1)) for _ in range(2))
+    try:
+        pid = int(connection.done("echo $PPID"))
+        channel = connection._transport.open_session(timeout=SOON_S)
+        monkeypatch.setattr(connection._transport, "open_session", lambda timeout: channel)
+        other.done(f"kill -STOP {pid}")
+        began_s = time.monotonic()
+        with pytest.raises(MachineError, match="h1: no session"):
+            connection.open("true", 1.0)
+        assert time.monotonic() - began_s < SOON_S
+    finally:
+        other.run(f"kill -CONT {pid}")
+        connection.close()
+        other.close()
+
+
 def test_a_host_that_is_cut_off(machines: Lab) -> None:
     connection = SshConnection(machines.machine(2))
     try:
