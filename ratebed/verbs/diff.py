@@ -49,7 +49,6 @@ def diff(
 
     options = {"--scale": scale, "--seed": seed, "--repetitions": repetitions, "--jobs": jobs}
     words = [*(keys or ()), *(str(word) for pair in options.items() for word in pair)]
-
     figures = o.chosen_figures(keys or ())
     failed: list[str] = []  # commits
 
@@ -64,7 +63,7 @@ def diff(
         o.make_request(keys, False, scale, seed, jobs, out, [], repetitions=repetitions)
         results, has_failed = results_at(commit, out, words)
         failed.extend([name] * has_failed)
-        return side_of(f"{name} ({commit[:10]})", results, figures)
+        return side_of(f"{name} ({commit[:10]})", results)
 
     if Path(one).is_dir() and Path(other).is_dir() and (scale, seed, repetitions, jobs) != ("quick", o.SEED, 0, 0):
         what = "--scale, --seed, --repetitions and --jobs are for commits, whose figures are made"
