@@ -1,9 +1,10 @@
 """Which of several systems to take: a ranking by what they lose on the same traffic, and what that cannot decide.
 
 Who loses least is the *leader*.  Every other one is compared with it by differences paired by repetition, with the
-simultaneous 95 % t-intervals of so many comparisons (Bonferroni): it is *as good* where the difference is surely within
-a margin that nobody would act on, *worse* where it is surely above 0 and not as good, *open* otherwise.  Of those that
-are as good as the leader who costs least is *best*.
+simultaneous 95 % t-intervals of all pairs (Bonferroni), for any of them may be the leader's: it is found in the same
+repetitions.  It is *as good* where the difference is surely within a margin that nobody would act on, *worse* where it
+is surely above 0 and not as good, *open* otherwise.  Of those that are as good as the leader who costs least is *best*;
+each cost is compared alike, with 5 % of its own.
 
 The traffic does not decide where one is open that may be better, by more than the margin, or cheaper than the best; nor
 where nobody is worse and nothing was at stake: an exact system would hardly have done anything.
@@ -18,7 +19,7 @@ import numpy as np
 
 from analysis.verdicts import Interval, t_interval
 
-ERROR = 0.05  # of all comparisons of a ranking together
+ERROR = 0.05  # of all comparisons of losses together, and of those of each cost
 
 
 class Relation(Enum):
@@ -86,7 +87,7 @@ def rank(trials: Sequence[Candidate], margin: float, at_stake: float = inf) -> R
     """
     assert trials and len({len(trial.loss) for trial in trials}) == 1, "repetitions are paired"
     order = sorted(trials, key=lambda trial: (float(np.mean(trial.loss)), trial.name))
-    leader, family = order[0], max(1, len(order) - 1)
+    leader, family = order[0], _pairs(len(order))
     standings = tuple(_standing(trial, leader, margin, family) for trial in order)
     of = {trial.name: trial for trial in trials}
     by: Mapping[Relation, list[str]] = {
@@ -125,9 +126,14 @@ def _cheapest(trials: Sequence[Candidate]) -> list[str]:
     left = sorted(trials, key=lambda trial: trial.name)
     for number in range(len(left[0].costs)):
         least = min(left, key=lambda trial: float(np.mean(trial.costs[number])))
-        family = max(1, len(left) - 1)
+        family = _pairs(len(left))
         left = [trial for trial in left if not _surely_more(trial.costs[number], least.costs[number], family)]
     return [trial.name for trial in left]
+
+
+def _pairs(count: int) -> int:
+    """Of so many systems: all comparisons that may be made, whoever has the least."""
+    return max(1, count * (count - 1) // 2)
 
 
 def _costs_more(trial: Candidate, other: Candidate, family: int) -> bool:

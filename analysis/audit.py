@@ -189,7 +189,7 @@ def _since(at_ns: Int64, promise: Promise, begin_ns: int, *others: Int64) -> tup
 class Proof(NamedTuple):
     """Of one user: counts of its requests, the excess, and what was wrongly withheld, from ``first_ns`` to ``last_ns``.
 
-    ``unjudged_count``: rejections after ``until_ns``, when not all files of the log speak any more.
+    ``unjudged_count``: rejections that may have been after ``until_ns``, when not all files of the log speak any more.
     """
 
     user: int
@@ -214,7 +214,7 @@ def audit(
     wrong, findings = np.zeros(len(at_ns), bool), []
     for rows in np.split(order, begins[1:]) if len(order) else []:
         at, admitted = at_ns[rows], is_admitted[rows]
-        judged = at <= until_ns
+        judged = at + blur_ns <= until_ns  # no admission that is not logged any more may have been before it
         mine = np.zeros(len(rows), bool)
         if not admitted.all():
             mine = wrongly_withheld(at, admitted, blur_ns, promise, begin_ns) & judged

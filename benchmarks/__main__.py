@@ -12,7 +12,7 @@ def main() -> None:
     """Run the benchmarks that were asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--figures", choices=["quick", "paper"], help="time the whole figure set at this scale, too")
-    parser.add_argument("--repeats", type=int, default=5, help="medians of so many (default 5)")
+    parser.add_argument("--repeats", type=int, default=5, help="medians of so many, where they are of five (default 5)")
     arguments = parser.parse_args()
     pipeline.report(arguments.repeats)
     limiters.report()

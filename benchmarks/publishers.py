@@ -42,7 +42,7 @@ class Lateness:
 
     sent_late_ns: Int64
     answered_after_ns: Int64
-    cpu_s: float
+    cores: float  # that the publishers kept busy while the load lasted
 
     def row(self, name: str) -> str:
         """A line of the table."""
@@ -50,7 +50,7 @@ class Lateness:
         answer_p50, answer_p99 = np.percentile(self.answered_after_ns, [50, 99]) / 1e6
         return (
             f"  {name:<36}p50 {p50:7.3f}  p99 {p99:7.3f}  max {most:8.3f} ms   "
-            f"answer p50 {answer_p50:6.3f}  p99 {answer_p99:6.3f} ms   {self.cpu_s:.2f} cores"
+            f"answer p50 {answer_p50:6.3f}  p99 {answer_p99:6.3f} ms   {self.cores:.2f} cores"
         )
 
 
@@ -81,28 +81,36 @@ def measure(folder: Path, block: Block, ours: bool, fifo_priority: int = 0) -> L
         publish.ask("connect", publishers=list(range(CONNECTIONS)), targets=broker["ingress"], token=TOKEN)
         epoch_ns = time.time_ns() + LEAD_NS
         publish.ask("load", path=str(folder / "block.npz"), epoch_ns=epoch_ns, topic=TOPIC)
-        cpu_s = _play(publish, int(block.at_ns[-1]) + epoch_ns)
+        cores = _play(publish, epoch_ns, int(block.at_ns[-1]) + epoch_ns)
         publish.ask("collect", path=str(folder / "sent.npz"))
         _wait_for(subscriber, block.message_count)
     with np.load(folder / "sent.npz") as rows:
         sent, answered = rows["sent_at_ns"], rows["acknowledged_at_ns"]
         assert len(sent) == block.message_count and (answered >= 0).all(), "not everything was acknowledged"
-        return Lateness(sent - rows["intended_at_ns"], answered - sent, cpu_s)
+        return Lateness(sent - rows["intended_at_ns"], answered - sent, cores)
 
 
-def _play(publish: Agent, end_ns: int) -> float:
-    """Wait for the load's end; returns the processor time of the publishers over its length, in cores."""
+def _play(publish: Agent, epoch_ns: int, end_ns: int) -> float:
+    """Wait for the load's end; returns the processor time of the publishers over its length, in cores.
+
+    What comes before ``epoch_ns`` does not count: ours connects when it is told to, the peer once it has the load.
+    """
     import psutil
 
     process = psutil.Process(publish.pid)
+    _sleep_until(epoch_ns)
     began_s, before = time.monotonic(), process.cpu_times()
-    time.sleep(max(0.0, (end_ns - time.time_ns()) / SECOND_NS))
-    after, span_s = process.cpu_times(), time.monotonic() - began_s - LEAD_NS / SECOND_NS
+    _sleep_until(end_ns)
+    after, span_s = process.cpu_times(), time.monotonic() - began_s
     until_s = time.monotonic() + 20
     while not publish.ask("status")["done"]:
         assert time.monotonic() < until_s, "the load does not end"
         time.sleep(0.05)
     return float(after.user + after.system - before.user - before.system) / span_s
+
+
+def _sleep_until(at_ns: int) -> None:
+    time.sleep(max(0.0, (at_ns - time.time_ns()) / SECOND_NS))
 
 
 def _wait_for(subscriber: Agent, count: int) -> None:

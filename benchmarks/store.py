@@ -11,6 +11,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -111,7 +112,8 @@ def measure(way: str, out: Path) -> None:
 
 
 def report(out: Path) -> None:
-    """Print a line a way; AssertionError where the answers differ."""
+    """Print a line a way; AssertionError where the answers differ.  A store that is there is removed, and made anew."""
+    shutil.rmtree(out / "store", ignore_errors=True)
     answers = []
     for what, way in (
         ("store, made first", "store"),

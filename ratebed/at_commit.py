@@ -24,10 +24,11 @@ def commit_of(name: str) -> str:
         return ""
 
 
-def results_at(commit: str, out: Path, words: Sequence[str]) -> Path:
-    """Make the figures of ``words`` (of ``ratebed run``) by the code of ``commit``; returns the folder of results.
+def results_at(commit: str, out: Path, words: Sequence[str]) -> tuple[Path, bool]:
+    """Make the figures of ``words`` (of ``ratebed run``) by the code of ``commit``.
 
-    What is there already is not repeated.  SpecError where that code does not take these words, or fails.
+    Returns the folder of results, and whether something failed there, as that code says.  What is there already is not
+    repeated.  SpecError where that code does not take these words, or ends otherwise.
     """
     from core.java import find_java
 
@@ -50,7 +51,7 @@ def results_at(commit: str, out: Path, words: Sequence[str]) -> Path:
         raise SpecError(
             f"commit {commit[:12]}: `ratebed run {' '.join(words)}` ended with {done.returncode}", "see above"
         )
-    return folder
+    return folder, done.returncode == 1
 
 
 def _git(*words: str) -> str:

@@ -111,7 +111,8 @@ class Audit:
         if promise.kind == BUCKET and self.exceeding:
             said.append("wrong rejections of those who had more than promised: until that is paid back all are right")
         if unjudged := sum(finding.unjudged_count for finding in self.findings):
-            said.append(f"{unjudged:,} rejections after the first of the files ends: what others admitted is unknown")
+            told = "that may have been after the first of the files ends: what others admitted is unknown"
+            said.append(f"{_counted(unjudged, 'rejection')} {told}")
         return said
 
     def lines(self, most: int) -> list[str]:

@@ -28,6 +28,7 @@ def as_json(found: FoundDifferences) -> Json:
         "one_sided": dict(found.one_sided),
         "figures": {name: list(tables) for name, tables in found.figures.items()},
         "only_figures": dict(found.only),
+        "failing_figures": dict(found.failing),
         "claims": [flip._asdict() for flip in found.flips],
         "is_repeatable": found.is_repeatable,
         "differs": found.differs,
@@ -110,11 +111,13 @@ def unmeasured_lines(found: FoundDifferences) -> Iterator[str]:
 
 
 def changed_figures(found: FoundDifferences) -> Iterator[str]:
-    """Figures that are other ones, and those of one side alone."""
+    """Figures that are other ones, those of one side alone, and those of which one side alone has failed runs."""
     for name, tables in found.figures.items():
         yield f"{name} ({', '.join(tables)})"
     for name, side_name in found.only.items():
         yield f"{name}, of {side_name} alone"
+    for name, side_name in found.failing.items():
+        yield f"{name}, of which runs failed in {side_name} alone"
 
 
 def answer(found: FoundDifferences) -> str:
@@ -125,7 +128,21 @@ def answer(found: FoundDifferences) -> str:
     if found.differs:
         others = [f"{len(found.flips)} claims with another verdict"] * bool(found.flips)
         others += ["measures or outcomes of one side alone"] * bool(found.one_sided)
+        others += ["runs that failed on one side alone"] * bool(found.failing)
         return f"no significant difference of {tested} compared, and {' and '.join(others)}"
     if tested or found.unmeasured:
         return f"0 significant differences: what differs in {tested} comparisons may be chance"
+    if unpaired := _unpaired(found):
+        count = len(found.pairing.pairs)
+        return f"0 differences in {count} pair{'s' * (count != 1)} of runs, and {', '.join(unpaired)}"
     return "0 differences"
+
+
+def _unpaired(found: FoundDifferences) -> list[str]:
+    """What no comparison of pairs tells: runs and figures of one side alone, and figures that are other ones."""
+    counts = {
+        "run{} of one side alone": len(found.pairing.only_one) + len(found.pairing.only_other),
+        "figure{} of one side alone": len(found.only),
+        "changed figure{}": len(found.figures),
+    }
+    return [f"{count} {what.format('s' * (count > 1))}" for what, count in counts.items() if count]

@@ -88,6 +88,7 @@ class FoundDifferences:
     tested: Sequence[Tested]  # by p
     figures: Mapping[str, Sequence[str]]  # a figure that is another one -> its tables that differ
     only: Mapping[str, str]  # a figure that only one side has -> which
+    failing: Mapping[str, str]  # a figure of which runs failed on one side alone -> which
     flips: Sequence[Flip]
     standings: Mapping[str, Standing]  # by run id
 
@@ -107,7 +108,8 @@ class FoundDifferences:
     @property
     def differs(self) -> bool:
         """What the exit code says."""
-        return bool(self.significant or ((self.flips or self.one_sided) and self.is_repeatable))
+        told = self.flips or self.one_sided or self.failing
+        return bool(self.significant or (told and self.is_repeatable))
 
 
 def differences(
@@ -125,6 +127,7 @@ def differences(
     differing = [pair for pair in kept if tables[pair]]
     tested, without, alone = _tested(one, other, kept, differing, on)
     figures, only = _figures(one, other)
+    counterparts = {name: counterpart for name, (counterpart, _) in figures.items()}
     return FoundDifferences(
         one,
         other,
@@ -137,7 +140,8 @@ def differences(
         tested=tested,
         figures={name: changed for name, (_, changed) in figures.items() if changed},
         only=only,
-        flips=_flips(one, other, {name: counterpart for name, (counterpart, _) in figures.items()}),
+        failing=_failing(one, other, counterparts),
+        flips=_flips(one, other, counterparts),
         standings=standings,
     )
 
@@ -258,6 +262,15 @@ def _changed_tables(one: Side, other: Side, name: str, counterpart: str) -> list
     changed = [table for table in sorted({*before, *after}) if not _alike(before.get(table), after.get(table))]
     drawn = bool(one.sections[name]["skipped"]), bool(other.sections[counterpart]["skipped"])
     return changed or ["drawn"] * (drawn[0] != drawn[1])
+
+
+def _failing(one: Side, other: Side, counterparts: Mapping[str, str]) -> dict[str, str]:
+    """Paired figures of which runs failed on one side and none on the other: such runs are in no pair."""
+    failed = {
+        name: (bool(one.sections[name]["failed"]), bool(other.sections[counterpart]["failed"]))
+        for name, counterpart in counterparts.items()
+    }
+    return {name: one.name if mine else other.name for name, (mine, its) in failed.items() if mine != its}
 
 
 def _alike(before: "pd.DataFrame | None", after: "pd.DataFrame | None") -> bool:

@@ -1,7 +1,7 @@
 """Runs of two folders of results, paired: those of one spec, and those whose specs differ in as little as possible."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -48,19 +48,21 @@ class Pairing(NamedTuple):
     only_other: list[str]
 
 
-def side_of(name: str, out: Path) -> Side:
-    """What is in a folder, each run verified; SpecError where there is nothing, MachineError where it is damaged.
+def side_of(name: str, out: Path, figures: Collection[str] = ()) -> Side:
+    """What is in a folder, or of it these figures and their runs alone, each run verified.
 
-    Of several runs of one spec, by other code or of other files, the latest counts.
+    Of several runs of one spec, by other code or of other files, the latest counts.  SpecError where there is nothing,
+    MachineError where it is damaged.
     """
-    everything = sorted(
-        (verified(folder) for folder in finished_runs(out)), key=lambda manifest: manifest["started_at"]
-    )
+    described = {key: section for key, section in sections(out).items() if not figures or section["key"] in figures}
+    asked = {run_id for section in described.values() for run_id in (*section["run_ids"], *section["doubtful"])}
+    folders = [folder for folder in finished_runs(out) if not figures or folder.name in asked]
+    everything = sorted(map(verified, folders), key=lambda manifest: manifest["started_at"])
     latest = {repr(sorted(flat(manifest["spec"]).items())): manifest for manifest in everything}
     manifests = {manifest["run_id"]: manifest for manifest in latest.values()}
-    described = sections(out)
     if not manifests and not described:
-        raise SpecError(f"{out}: no results", "name two folders of results (--out), or commits and figures")
+        of = f" of {', '.join(figures)}" if figures else ""
+        raise SpecError(f"{out}: no results{of}", "name two folders of results (--out), or commits and figures")
     hashes = {manifest["code_hash"] for manifest in manifests.values()}
     return Side(name, out, manifests, described, {code: code_listing(out / "runs", code) for code in sorted(hashes)})
 

@@ -62,7 +62,7 @@ _WHOLE = re.compile(r"(\d+)\.0+")
 
 _CLF, _SYSLOG = "%d/%b/%Y:%H:%M:%S %z", "%Y %b %d %H:%M:%S"
 _EPOCHS = {"ns": 10**17, "us": 10**14, "ms": 10**11, "s": 0}  # unit: the least number that is one, for 1973 and later
-_LEAP_YEAR = 2000  # of the first stamp, where it has none
+_LEAP_YEAR = 2000  # of the first stamp of the first file, where it has none
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,11 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
     columns: tuple[list[int], ...] = ([], [], [], [])
     found = dict[str, str]()
     files: list[Int64] = []
+    near: tuple[int, int] | None = None  # the span of the last file whose stamps have no year
     for path in paths:
         begin = len(columns[0])
         with reading(path, "give a readable log file"):
-            names, requests = _opened(path, wanted, skipped, notes)
+            names, clock, requests = _opened(path, wanted, skipped, notes, near)
             for at_ns, user, node, admitted in requests:
                 row = at_ns, users.setdefault(user, len(users)), nodes.setdefault(node, len(nodes)), int(admitted)
                 for column, value in zip(columns, row, strict=True):
@@ -134,6 +135,7 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
         found = found or names
         if len(columns[0]) > begin:
             files.append(np.array(columns[0][begin:], np.int64))
+            near = (int(files[-1].min()), int(files[-1].max())) if clock.has_no_year else near
     at, user_of, node_of, verdict_of = (np.array(column, np.int64) for column in columns)
     if not len(at):
         why = "".join(f" ({count:,} lines: {reason})" for reason, count in skipped.items())
@@ -174,15 +176,18 @@ def _names_of(paths: Sequence[str], are_parts: bool) -> dict[str, str]:
 
 
 def _opened(
-    path: str, wanted: LogQuery, skipped: Counter[str], notes: list[str]
-) -> tuple[dict[str, str], Iterator[tuple[int, str, str, bool]]]:
-    """A file's columns by role, as its first row has them, and its requests; what is no request may be passed over."""
+    path: str, wanted: LogQuery, skipped: Counter[str], notes: list[str], near: tuple[int, int] | None
+) -> tuple[dict[str, str], "_Clock", Iterator[tuple[int, str, str, bool]]]:
+    """A file's columns by role, as its first row has them, what reads its stamps, and its requests.
+
+    What is no request may be passed over; ``near``: see ``_Clock``.
+    """
     rows = rows_of(path)
     why: SpecError | None = None
     for first in rows:
         try:
             names = _columns(path, first[1], wanted)
-            clock = _Clock(path, _field(first[1], names[TIME]))
+            clock = _Clock(path, _field(first[1], names[TIME]), near)
         except SpecError as error:
             if not wanted.skip_bad:
                 raise
@@ -190,7 +195,7 @@ def _opened(
             skipped["before the first request"] += 1
             continue
         notes += clock.notes
-        return names, _requests(path, chain([first], rows), names, clock, wanted, skipped)
+        return names, clock, _requests(path, chain([first], rows), names, clock, wanted, skipped)
     raise why or SpecError(f"{path}: the file is empty", "give a log with at least one request")
 
 
@@ -326,9 +331,12 @@ def _user(field: Any, pattern: re.Pattern[str]) -> str:
 
 
 class _Clock:
-    """Reads a file's stamps, all of the kind of its first."""
+    """Reads a file's stamps, all of the kind of its first.
 
-    def __init__(self, path: str, first: Any):
+    ``near``: a span, in ns since 1970; where stamps have no year, the first is the nearest to it.
+    """
+
+    def __init__(self, path: str, first: Any, near: tuple[int, int] | None):
         self.notes: list[str] = []
         self._year = _LEAP_YEAR
         kinds = ("ns",) if isinstance(first, Nanoseconds) else ("iso", "clf", "syslog", *_EPOCHS)
@@ -337,8 +345,22 @@ class _Clock:
             fix = "give ISO 8601, a number since 1970, 10/Oct/2000:13:55:36 -0700 or Oct 10 13:55:36"
             raise SpecError(f"{path}: {str(first)[:60]!r} is no stamp that is known", fix)
         self._last_ns = self._read(self._kind, str(first).strip()) or 0
-        if self._kind == "syslog":
+        self.has_no_year = self._kind == "syslog"
+        if self.has_no_year and near is not None:
+            self._begin_near(str(first).strip(), *near)
+        if self.has_no_year:
             self.notes.append(f"its stamps have no year: taken as from {_LEAP_YEAR} on, with its leap day")
+
+    def _begin_near(self, text: str, low_ns: int, high_ns: int) -> None:
+        """Nodes' files lie side by side, and parts of one end where others begin: over New Year not in one year."""
+        low, high = (datetime.fromtimestamp(at_ns // SECOND_NS, UTC).year for at_ns in (low_ns, high_ns))
+        read = [
+            (max(low_ns - at_ns, at_ns - high_ns, 0), at_ns, year)
+            for year in range(low - 1, high + 2)
+            if (at_ns := self._read(self._kind, text, year)) is not None
+        ]
+        if read:  # else it is a leap day, and none of them has one
+            _, self._last_ns, self._year = min(read)
 
     def _is(self, kind: str, field: Any) -> bool:
         if kind in _EPOCHS:
@@ -350,7 +372,7 @@ class _Clock:
         """Since 1970."""
         text = str(field).strip()
         # Without a year it is the nearest to the line before: lines out of order go over New Year both ways.
-        years = (self._year - 1, self._year, self._year + 1) if self._kind == "syslog" else (self._year,)
+        years = (self._year - 1, self._year, self._year + 1) if self.has_no_year else (self._year,)
         read = [
             (abs(at_ns - self._last_ns), at_ns, year)
             for year in years

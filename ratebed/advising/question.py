@@ -124,7 +124,10 @@ def read_as(asked: LogAsked, arrivals: str) -> Json:
 
 
 def question_of(asked: LogAsked) -> Question:
-    """Read the log and settle what is run; SpecError for one that cannot be read, or is too short for the limit."""
+    """Read the log and settle what is run.
+
+    SpecError for one that cannot be read, is too short for the limit, or has requests in one half of the part alone.
+    """
     arrivals, nodes = _arrivals(asked)
     whole = _requests(read_as(asked, arrivals))
     start_ns, span_ns, period_ns = _part(asked, whole.columns().at_ns)
@@ -133,13 +136,17 @@ def question_of(asked: LogAsked) -> Question:
         raise SpecError(f"{asked.path}: all in {span_ns / SECOND_NS:g} s", "give a log of at least a few seconds")
     window = {"start": duration_text(start_ns), "duration": duration_text(2 * half_ns)}
     part = _requests({**read_as(asked, arrivals), **window}).columns()
+    judging = int(np.count_nonzero(part.at_ns >= half_ns))
+    if judging in (0, len(part.at_ns)):
+        what = f"{asked.path}: all {len(part.at_ns):,} requests of the part are in one half of it"
+        raise SpecError(what, "one half tunes and the other judges: give --start and --duration")
     typical = typical_count(part.at_ns, part.user, period_ns)
     counts = [per_period(asked.limit)[0]] if asked.limit else swept(typical)
     limits = [TriedLimit(count, period_ns, _rejected(part.at_ns, part.user, count, period_ns)) for count in counts]
     limits.sort(key=lambda limit: (abs(limit.rejected_share - SHARE), limit.count))
     skipped = [f"skipped {count:,} lines: {reason}" for reason, count in whole.skipped.items()]
     return Question(
-        asked, nodes, arrivals, tuple(limits), typical, len(part.at_ns), int(np.count_nonzero(part.at_ns >= half_ns)),
+        asked, nodes, arrivals, tuple(limits), typical, len(part.at_ns), judging,
         len(part.names), len(whole.log.at_ns), start_ns, half_ns, (*whole.log.notes, *skipped, *_spread(whole)),
         whole.log.columns,
         tuple(threshold_of(part, limit.count, limit.rate, nodes) for limit in limits),
@@ -176,8 +183,10 @@ def _part(asked: LogAsked, at_ns: Int64) -> tuple[int, int, int]:
     if left_ns <= 0:
         raise SpecError(f"--start {asked.start}: the log has {whole_ns / SECOND_NS:g} s", "give an earlier one")
     span_ns = min(span_ns or left_ns, left_ns)
-    if not asked.duration and len(at_ns) > REQUESTS:
-        span_ns = min(span_ns, int((at_ns[REQUESTS:] - at_ns[:-REQUESTS]).min()))
+    later = at_ns[np.searchsorted(at_ns, start_ns) :]
+    if not asked.duration and len(later) > REQUESTS:
+        spans = later[REQUESTS:] - later[:-REQUESTS]
+        span_ns = min(span_ns, int(later[REQUESTS] - start_ns if asked.start else spans.min()))
     if asked.limit:
         count, rate = per_period(asked.limit)
         period_ns = round(count / rational(rate) * SECOND_NS)

@@ -133,7 +133,8 @@ def _at_slo(slo: str, rows: "Mapping[str, pd.DataFrame]") -> _AtSlo:
         for name, its in rows.items()
         if name not in refused
     ]
-    needed = min((min(trial.loss) for trial in trials), default=0.0)
+    # In each repetition, by somebody: where a second broker was needed once, something was at stake.
+    needed = min((max(trial.loss) for trial in trials), default=0.0)
     return _AtSlo(slo, rows, refused, rank(trials, MARGIN_BROKERS, needed - 1) if trials else None)
 
 

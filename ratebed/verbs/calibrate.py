@@ -1,6 +1,7 @@
 """``ratebed calibrate FILE``: measure a real broker of this machine, for ``--calibration FILE``."""
 
 import json
+import os
 import platform
 from dataclasses import asdict
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from core.errors import MachineError, SpecError
+from core.writing import replace_file
 from ratebed import options as o
 from ratebed.validity import Standing, told
 from testbed.trust.evidence import INVALID
@@ -45,6 +47,8 @@ def calibrate(
         raise SpecError(str(error), "give a length, as in 5s") from None
     if span_ns <= 0:
         raise SpecError(f"--span {span}", "give a length above zero")
+    if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):  # before minutes of measuring
+        raise MachineError(f"{file}: it cannot be written there", "choose another file, in a folder that is there")
     from studies.distribution.calibrate import measure
     from testbed.hosts.lock import machine_lock
 
@@ -56,7 +60,7 @@ def calibrate(
     if code := told({f"{file}{', which is not written' * (standing.validity == INVALID)}": standing}):
         return code
     try:
-        file.write_text(calibration.toml(_provenance(testbed, span, seed, standing)))
+        replace_file(file, calibration.toml(_provenance(testbed, span, seed, standing)).encode())
     except OSError as error:
         raise MachineError(f"{file}: {error.strerror}", "choose another file") from None
     if not as_json:

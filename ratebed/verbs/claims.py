@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from core.errors import SpecError
 from paper_figs import paper_of_claims
 from ratebed import options as o
 
@@ -33,6 +34,11 @@ def claims(
     from ratebed.judging import in_order, joint_counts, results_by_setting, summary_line
     from ratebed.pipeline import check_results
 
+    asked = {"--record": bool(record), "--against": bool(against), "--json": as_json}
+    if sum(asked.values()) > 1:
+        raise SpecError(" and ".join(name for name, given in asked.items() if given), "give one of them")
+    if adds and not record:
+        raise SpecError("--add belongs to --record", "add --record FILE")
     check_results(out)
     results = in_order(results_by_setting(out, more or ()))
     if against:

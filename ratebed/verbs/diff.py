@@ -1,6 +1,7 @@
 """``ratebed diff``: two folders of results, two commits, or a system at two versions."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +12,7 @@ from ratebed import options as o
 
 One = Annotated[str, typer.Argument(help="a folder of results (--out), or a commit of this checkout")]
 Other = Annotated[str, typer.Argument(help="another; or the same, with --systems")]
-Figures = Annotated[list[str] | None, typer.Argument(metavar="FIGURE...", help="of commits: the figures to make")]
+Figures = Annotated[list[str] | None, typer.Argument(metavar="FIGURE...", help="those to compare; of commits, to make")]
 Systems = Annotated[
     str, typer.Option("--systems", metavar="OLD=NEW", help="runs of OLD on one side against runs of NEW on the other")
 ]
@@ -34,8 +35,9 @@ def diff(
 ) -> int:
     """First why runs differ; then paired differences with intervals, changed figures, claims with another verdict.
 
-    The exit code is 1 where a difference is significant at 5 % after Holm's correction, or where a claim has another
-    verdict though every seed is the same, in virtual time.
+    The exit code is 1 where a difference is significant at 5 % after Holm's correction; where a claim has another
+    verdict, or runs failed on one side alone, though every seed is the same, in virtual time; or where a commit's runs
+    failed.
     """
     from ratebed.at_commit import commit_of, results_at
     from ratebed.difference_page import write_difference
@@ -45,29 +47,27 @@ def diff(
     from ratebed.pairing import Side, side_of
     from ratebed.validity import told
 
-    words = [
-        *(keys or ()),
-        "--scale",
-        scale,
-        "--seed",
-        str(seed),
-        "--repetitions",
-        str(repetitions),
-        "--jobs",
-        str(jobs),
-    ]
+    options = {"--scale": scale, "--seed": seed, "--repetitions": repetitions, "--jobs": jobs}
+    words = [*(keys or ()), *(str(word) for pair in options.items() for word in pair)]
+    figures = o.chosen_figures(keys or ())
+    failed: list[str] = []  # commits
 
     def side(name: str) -> Side:
         if Path(name).is_dir():
-            return side_of(name, Path(name))
+            return side_of(name, Path(name), figures)
         commit = commit_of(name)
         if not commit:
             raise SpecError(f"{name!r} is no folder of results and no commit", "name two of --out, or two commits")
         if not keys:
             raise SpecError(f"commit {name}: no figures", f"name them: ratebed diff {one} {other} srtm-fig9")
         o.make_request(keys, False, scale, seed, jobs, out, [], repetitions=repetitions)
-        return side_of(f"{name} ({commit[:10]})", results_at(commit, out, words))
+        results, has_failed = results_at(commit, out, words)
+        failed.extend([name] * has_failed)
+        return side_of(f"{name} ({commit[:10]})", results)
 
+    if Path(one).is_dir() and Path(other).is_dir() and (scale, seed, repetitions, jobs) != ("quick", o.SEED, 0, 0):
+        what = "--scale, --seed, --repetitions and --jobs are for commits, whose figures are made"
+        raise SpecError(what, "leave them out: both sides are folders")
     on = o.spark_on(spark_master, spark_conf)
     old, equals, new = systems.partition("=")
     if systems and not (old and equals and new):
@@ -77,4 +77,6 @@ def diff(
         raise SpecError(f"{one}, {other}: no run of one has a counterpart in the other", "run the same figures in both")
     page = write_difference(found)
     print(json.dumps(found_json(found), indent=2) if as_json else "\n".join([*lines(found), f"page: {page.resolve()}"]))
-    return max(told(found.standings), int(found.differs))
+    for name in failed:
+        print(f"ratebed: at {name} something failed, see above", file=sys.stderr)
+    return max(told(found.standings), int(found.differs), int(bool(failed)))

@@ -59,7 +59,7 @@ def _find(runs: Path, start: str) -> Path:
     from collectors.partials import is_partial
     from collectors.writer import DAMAGED
 
-    there = (path for path in runs.glob(f"{start}*") if path.is_dir())
+    there = [path for path in runs.iterdir() if path.name.startswith(start) and path.is_dir()] if runs.is_dir() else []
     folders = sorted(path for path in there if not is_partial(path) and DAMAGED not in path.name)
     if not folders:
         raise SpecError(f"no run {start!r} in {runs}", "the ids are the folders' names")

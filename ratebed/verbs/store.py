@@ -42,6 +42,9 @@ def store(
 
     on = o.spark_on(spark_master, spark_conf)
     if push or pull:
+        alone = {"--build": build, "--rebuild": rebuild, "--json": as_json}
+        if given := [name for name, is_given in alone.items() if is_given]:
+            raise SpecError(f"{' and '.join(given)} with {'--push' if push else '--pull'}", "give two commands")
         return _exchanged(out, push, pull, o.spark_settings(spark_conf or ()))
     if not finished_runs(out) and not Store.of(out).state().parts:
         raise SpecError(f"{out}: no finished runs there", "ratebed run makes some; --out names another folder")

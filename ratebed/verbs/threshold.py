@@ -50,6 +50,12 @@ def threshold(
     from workloads.auto_limit import auto_limit, rate_text
     from workloads.data_set import SETS
 
+    of_files = {
+        "--columns": columns != "", "--instant-unit": instant_unit != "s", "--start": start != "0s",
+        "--duration": duration != "", "--speed": speed != 1.0, "--skip-bad": skip_bad,
+    }  # fmt: skip
+    if log in SETS and (given := [name for name, is_given in of_files.items() if is_given]):
+        raise SpecError(f"{', '.join(given)}: data set {log} is taken whole", "leave that out, or name a file")
     options: Options = {"set": log} if log in SETS else {
         "path": log, "columns": columns, "instant_unit": instant_unit, "start": start, "duration": duration,
         "speed": speed, "skip_bad": skip_bad,

@@ -210,6 +210,12 @@ def test_two_hundred_random_logs():
                 assert skew_ns or finding.excess.tokens == pytest.approx(true)
                 seen += finding.excess.tokens > 0
             assert not (shared and wrong.any())
+            for cut in left[:: len(left) // 5 + 1] if shared else ():  # of one node's log the copy ends there
+                kept = (node[order] > 0) | (left <= cut)
+                until_ns = int(left[kept & (node[order] == 0)].max(initial=left[0]))
+                rows = left[kept], user[order][kept], verdicts[order][kept]
+                _, wrong = audit(*rows, 2 * skew_ns, promise, int(left[0]) + 2 * skew_ns, until_ns)
+                assert not wrong.any()
     assert seen > 300
 
 
@@ -222,6 +228,14 @@ def excess_of_sorted(at_ns, promise):
         level, last = level - 1, at
         lowest = min(lowest, level)
     return -lowest
+
+
+def test_what_may_have_been_after_the_log_ends_is_not_judged():
+    """One in ten seconds, stamps of whole ones: who was admitted at 300.3 s is not in a copy that ends at 300 s."""
+    promise = promise_of(SLIDING, 1, 10 * S)
+    at, verdicts = np.array([0, 299, 300, 310], np.int64) * S, np.array([True, False, False, True])
+    findings, wrong = audit(at, np.array([1, 0, 0, 1]), verdicts, S - 1, promise, S - 1, 300 * S)
+    assert wrong.tolist() == [False, True, False, False] and findings[0].unjudged_count == 1
 
 
 def test_a_limiter_that_withholds_is_seen_and_only_where_the_log_can_tell():

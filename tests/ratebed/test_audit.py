@@ -63,6 +63,16 @@ def test_other_promises_and_bursts(tmp_path, logs):
     assert json.loads(audit(tmp_path, *words, "--burst", "50").stdout)["excess"] == []
 
 
+def test_nobody_is_blamed_for_what_a_log_that_ends_earlier_does_not_say(tmp_path):
+    for name, rows in (("a", ((1000, "x", 200), (1300, "x", 200))), ("b", ((1000, "x", 200), (1300, "u", 429)))):
+        lines = [f"{at},{user},{code}\n" for at, user, code in (*rows, *[(1600, "y", 200)] * (name == "b"))]
+        (tmp_path / name).write_text("ts,user,status\n" + "".join(lines))
+    words = ("--log", str(tmp_path / "a"), "--log", str(tmp_path / "b"), "--limit", "2/10s")
+    done = audit(tmp_path, *words, "--promise", "sliding-window")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 rejection that may have been after the first of the files ends" in done.stdout
+
+
 def test_bad_input_is_one_line(tmp_path, logs):
     log = ("--log", str(logs / "right"))
     for words, text in (

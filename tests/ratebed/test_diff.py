@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from core.digests import sealed
 from ratebed.pairing import Side, paired
 from tests.command import process, ratebed
 from tests.tidy import ROOT
@@ -36,6 +37,46 @@ def test_the_same_code_twice_has_no_difference(plain, tmp_path):
     assert found["pair_count"] == found["same_count"] == 16
     assert found["reasons"] == found["differences"] == found["claims"] == []
     assert found["figures"] == found["only_figures"] == {}
+
+
+def test_runs_that_failed_on_one_side_are_a_difference(plain, tmp_path):
+    other = shutil.copytree(plain, tmp_path / "other")
+    file = other / "tables" / "srtm-fig9" / "section.json"
+    section = json.loads(file.read_text())
+    lost, *rest = section["run_ids"]
+    shutil.rmtree(other / "runs" / lost)
+    file.write_text(json.dumps(sealed({**section, "run_ids": rest, "failed": {lost: "ZeroDivisionError"}})))
+    code, found = diffed(str(plain), str(other))
+    assert code == 1 and found["differs"] and found["failing_figures"] == {"srtm-fig9": str(other)}
+    assert found["only_one"] == [lost] and found["differences"] == []
+    text = ratebed("diff", str(plain), str(other)).stdout
+    assert f"changed figure: srtm-fig9, of which runs failed in {other} alone" in text
+    assert "0 differences" not in text and "runs that failed on one side alone" in text
+
+
+def test_a_commit_whose_runs_failed_is_no_success(plain, monkeypatch):
+    for has_failed in (True, False):
+        monkeypatch.setattr("ratebed.at_commit.results_at", lambda *_, failed=has_failed: (plain, failed))
+        done = ratebed("diff", str(plain), "HEAD", "srtm-fig9", "--scale", "tiny")
+        assert done.returncode == has_failed, done.stderr
+        assert ("at HEAD something failed" in done.stderr) is has_failed
+
+
+def test_of_two_folders_some_figures_can_be_compared(plain, tmp_path):
+    other = shutil.copytree(plain, tmp_path / "other")
+    code, found = diffed(str(plain), str(other), "dst-table4")  # which has no runs
+    assert code == found["pair_count"] == 0
+    shutil.rmtree(other / "tables" / "dst-table4")
+    code, found = diffed(str(plain), str(other), "srtm-fig9")
+    assert code == 0 and found["pair_count"] == 16 and not found["only_one"] and not found["only_figures"]
+    done = ratebed("diff", str(plain), str(other), "dst-table4")
+    assert done.returncode == 2 and "no results of dst-table4" in done.stderr
+    # What is of one side alone is never passed over by the answer.
+    text = ratebed("diff", str(plain), str(other)).stdout
+    assert "0 differences in 16 pairs of runs, and 1 figure of one side alone" in text
+    # Nothing is made of folders: what says how would be passed over.
+    done = ratebed("diff", str(plain), str(other), "--scale", "tiny")
+    assert done.returncode == 2 and "both sides are folders" in done.stderr
 
 
 @pytest.mark.night

@@ -16,6 +16,7 @@ from ratebed.judging import counts_line, readings_of
 from ratebed.record import differences, read_record, verdict_counts, write_record
 from ratebed.reporting import _code_note
 from ratebed.verbs.claims import _judged_here, _keep
+from tests.command import ratebed
 from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
@@ -198,6 +199,20 @@ def test_the_readme_shows_the_record_s_count(scale: str) -> None:
     counted = verdict_counts(read_record(ROOT / "results" / f"claims-{scale}.json"))
     text = ", ".join(f"{counted[each.value]} {each.value}" for each in Judgement if each.value in counted)
     assert text in " ".join((ROOT / "README.md").read_text().split())
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--record", "new.json", "--against", "old.json"), "--record and --against: give one of them"),
+        (("--json", "--record", "new.json"), "--record and --json"),
+        (("--json", "--against", "old.json"), "--against and --json"),
+        (("--add",), "--add belongs to --record"),
+    ],
+)
+def test_what_would_be_passed_over_is_refused(words: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    done = ratebed("claims", *words, "--out", str(tmp_path))
+    assert done.returncode == 2 and said in done.stderr
 
 
 def test_counts_are_said_in_the_same_words() -> None:

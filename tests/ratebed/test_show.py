@@ -71,6 +71,14 @@ def test_a_live_run_is_told_by_time(out):
     assert order == sorted(order)
 
 
+def test_what_is_no_beginning_of_an_id_names_no_run(out):
+    for word in (str(out / "runs" / "abc"), "**", "a*", "abcd"):
+        done = show(word, "--out", str(out))
+        assert done.returncode == 2 and "no run '" in done.stderr, done.stderr
+    assert show("ab", "--out", str(out)).returncode == 0
+    assert show("ab", "--out", str(out / "nowhere")).returncode == 2
+
+
 def test_of_other_lines_trouble_alone_is_shown(out):
     text = show("abc", "--out", str(out)).stdout
     assert "[node1] ValueError: a broken frame" in text

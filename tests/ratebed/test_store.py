@@ -41,6 +41,13 @@ def test_the_store_is_told_built_verified_healed_and_removed(tmp_path: Path) -> 
     assert not (out / "store").exists()
 
 
+@pytest.mark.parametrize("words", [("--push", "there", "--build"), ("--pull", "there", "--rebuild", "--json")])
+def test_what_an_exchange_would_pass_over_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
+    done = ratebed("store", *words, "--out", str(tmp_path))
+    assert done.returncode == 2 and f"{' and '.join(words[2:])} with {words[0]}" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_runs_are_pushed_and_pulled_as_the_same_bytes(tmp_path: Path) -> None:
     from collectors.packs import RunPacks
     from ratebed.verbs.store import store

@@ -47,6 +47,9 @@ def test_bad_input_is_one_line(tmp_path):
         (["nowhere.log"], "nowhere.log"),
         (["D", "--capacity", "lots"], "--capacity"),
         (["D", "--nodes", "0"], "--nodes"),
+        (["D", "--start", "6h", "--duration", "1h"], "--start, --duration: data set D is taken whole"),
+        (["D", "--columns", "user=who", "--instant-unit", "ms"], "--columns, --instant-unit: data set D"),
+        (["D", "--speed", "2", "--skip-bad"], "--speed, --skip-bad: data set D"),
         (["D", "--capacity", "5", "--rate", "1"], "windows of 0"),
     ):
         done = threshold(*words)

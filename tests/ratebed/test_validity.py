@@ -164,3 +164,29 @@ def test_a_calibration(
     assert json.loads(printed.out)["validity"] == standing.validity
     assert file.exists() is (code == 0) and (f"invalid: {WHY}" in printed.err) is (code == 1)
     assert code or "The trials were valid." in file.read_text()
+
+
+def test_a_calibration_is_written_whole_and_its_place_is_tried_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured: list[object] = []
+
+    def measure(*words: object, **more: object) -> Measures:
+        measured.append(words)
+        return Measures(100, 200, 30, 40, 2, 5_000, 25_000_000, 1, 2, 3, 4, 5)
+
+    def fails(*words: object) -> None:
+        raise OSError(28, "no space left")
+
+    monkeypatch.setattr("studies.distribution.calibrate.measure", measure)
+    monkeypatch.setattr("testbed.hosts.lock.machine_lock", nullcontext)
+    (tmp_path / "folder.toml").mkdir()
+    for place in (tmp_path / "nowhere" / "mine.toml", tmp_path / "folder.toml"):
+        done = ratebed("calibrate", str(place))
+        assert done.returncode == 1 and "it cannot be written there" in done.stderr and not measured
+    file = tmp_path / "mine.toml"
+    file.write_text("of before")
+    monkeypatch.setattr(Path, "replace", fails)
+    done = ratebed("calibrate", str(file))
+    assert done.returncode == 1 and "no space left" in done.stderr and measured
+    assert file.read_text() == "of before" and {path.name for path in tmp_path.iterdir()} == {file.name, "folder.toml"}

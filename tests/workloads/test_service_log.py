@@ -83,6 +83,22 @@ def test_stamps_without_a_year_go_over_new_year_and_a_leap_day(tmp_path):
     read(tmp_path, f"date\tuser\tstatus\n{stamps[3]}\ta\t200")
 
 
+def test_files_without_a_year_are_put_next_to_each_other(tmp_path):
+    def log(name, *stamps):
+        return file(tmp_path, name, "date\tuser\tstatus\n" + "".join(f"{stamp}\ta\t200\n" for stamp in stamps))
+
+    a = log("a", "Dec 31 23:50:00", "Jan  1 00:10:00")
+    b = log("b", "Jan  1 00:00:03", "Jan  1 00:09:00")
+    for paths in ([a, b], [b, a]):
+        both = read_service_log(paths, LogQuery({}))
+        assert np.diff(both.at_ns).tolist() == [603 * SECOND_NS, 537 * SECOND_NS, 60 * SECOND_NS]
+        assert sorted(both.nodes) == ["a", "b"]
+    months = [moment(BEGIN_S - day * 86_400) for day in range(75, 400, 30)]  # the latest file first
+    rotated = [log(f"l.{number}", *(f"{at:%b} {day} 12:00:00" for day in (5, 25))) for number, at in enumerate(months)]
+    whole = read_service_log(rotated, LogQuery({}))
+    assert whole.nodes == ("l.0",) and whole.at_ns[-1] - whole.at_ns[0] < 366 * 86_400 * SECOND_NS
+
+
 def test_lines_out_of_order_are_sorted_and_counted(tmp_path):
     log = read(tmp_path, "ts,user,status\n3.5,a,200\n1.25,b,429\n2,c,200\n")
     assert log.at_ns.tolist() == [1_250_000_000, 2 * SECOND_NS, 3_500_000_000]

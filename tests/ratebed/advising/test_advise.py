@@ -6,11 +6,15 @@ import random
 import shlex
 from datetime import UTC, datetime
 
+import pandas as pd
 import pytest
 
+from analysis.advice import Choice
 from ratebed.advising.answer import advise
 from ratebed.advising.question import LogAsked, question_of
+from ratebed.advising.traces import _at_slo, headline
 from ratebed.options import make_request
+from systems.api import Outcome as SearchOutcome
 from tests.command import ratebed
 from tests.ratebed.advising.first_principles import LOGS, NOBODY, derived, nobody_near
 
@@ -90,6 +94,18 @@ def test_a_trace_that_one_broker_carries_cannot_decide_between_those_that_fill_b
     plan = ratebed("plan", *shlex.split(found["command"])[2:])
     assert plan.returncode == 0 and "0 of" in plan.stdout, plan.stdout + plan.stderr
     assert [path.name for path in (out / "report").glob("advise*.html")] == ["advise-trace.html"]
+
+
+@pytest.mark.parametrize(("brokers", "answer"), [([1, 2, 1, 1, 1], Choice.DECIDED), ([1, 1, 1, 1, 1], Choice.TIE)])
+def test_where_a_second_broker_is_needed_once_something_is_at_stake(brokers, answer):
+    def rows(violation_s):
+        same = {"outcome": SearchOutcome.PLACED.value, "p99_ms": 1.0, "violation_s": violation_s}
+        return pd.DataFrame({"broker_count": brokers, **same})
+
+    found = _at_slo("5ms", {"conc": rows(2.0), "srtm": rows(1.0)})
+    assert found.ranking is not None and found.ranking.answer is answer
+    said = "srtm: it meets 5ms" if answer is Choice.DECIDED else "conc and srtm put all of it on one broker"
+    assert said in headline(found)
 
 
 def test_bad_input_is_one_line(tmp_path):

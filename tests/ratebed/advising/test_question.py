@@ -65,6 +65,22 @@ def test_of_a_busy_log_as_much_is_run_as_its_limit_needs(tmp_path):
     assert 2 * whole.half_ns == pytest.approx(1200 * SECOND_NS, abs=SECOND_NS) and whole.judging > 29_000
 
 
+def test_what_was_before_the_start_does_not_say_how_long_the_part_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("ratebed.advising.question.REQUESTS", 200)
+    later = [(1_700_000_010 + at, f"u{at % 4}") for at in range(1_000)]  # one a second, after ten seconds of forty
+    found = question_of(LogAsked(csv(tmp_path, [*steady(400, 40), *later]), start="100s"))
+    assert (found.start_ns, 2 * found.half_ns) == (100 * SECOND_NS, 200 * SECOND_NS)
+    assert {limit.period_ns for limit in found.limits} == {10 * SECOND_NS} and found.judging == 100
+
+
+def test_a_half_without_requests_is_told_before_anything_is_run(tmp_path):
+    early = [*steady(500, 10), (1_700_003_660, "a")]
+    late = [(1_700_000_000, "a"), *steady(500, 10, begin=1_700_000_400)]
+    for rows, start in ((early, ""), (late, "100s")):
+        with pytest.raises(SpecError, match=r"all \d+ requests of the part are in one half of it"):
+            question_of(LogAsked(csv(tmp_path, rows), start=start))
+
+
 def test_nodes_as_the_log_names_them(tmp_path):
     rows = [(*row, f"edge{number % 3}") for number, row in enumerate(steady(400, 4))]
     found = question_of(LogAsked(csv(tmp_path, rows, node=True)))
