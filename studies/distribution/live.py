@@ -28,7 +28,7 @@ from testbed.brokers.counts import Counts
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.model import load_calibration
 from testbed.brokers.traffic import Publishers, Subscribers
-from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, check_faults, read_faults
+from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, ServerCrash, check_faults, read_faults
 from testbed.hosts.site import Site, explained
 from testbed.play import Observer, Play, Progress
 from testbed.trust.evidence import RunEvidence
@@ -185,9 +185,15 @@ class LiveDeployment(TopicWindows):
             self.publishers.bring(load, tag)
         lead_ns = LEAD_NS + LEAD_OF_MESSAGE_NS * sum(load.message_count for *_, load in loads)
         play, span_ns = Play(), end_ns - start_ns
-        happening = [fault for fault in faults if fault.at_ns < span_ns]  # of a later one nothing is excused
-        for fault in happening:
-            play.plan(fault.at_ns, partial(self._apply, fault))
+        happened: list[tuple[int, Fault]] = []
+
+        def happen(fault: Fault) -> None:
+            self._apply(fault)
+            happened.append((play.now_ns(), fault))
+
+        for fault in faults:
+            if fault.at_ns < span_ns:  # a later one never happens
+                play.plan(fault.at_ns, partial(happen, fault))
         begin_ns = self.site.epoch_ns = play.begin(lead_ns + control_lead_ns)
         if control:
             control(begin_ns)
@@ -196,9 +202,11 @@ class LiveDeployment(TopicWindows):
         play.until(span_ns)
         self._drain(play, int(counts[1:].sum()) + sum(other.message_count for other in others.values()))
         self.findings.played(begin_ns, begin_ns + span_ns)
-        self.findings.disturbed(begin_ns, [(fault.at_ns, fault) for fault in happening])
-        self._crashed |= {fault.node for fault in happening if isinstance(fault, Crash)}
-        return self._collect(play, block, others, start_ns, None if control else self._parts)
+        window = self._collect(play, block, others, start_ns, None if control else self._parts)
+        # The drain may be over before a fault of the last instants was carried out: of that nothing is excused.
+        self.findings.disturbed(begin_ns, happened)
+        self._crashed |= {fault.node for _, fault in happened if isinstance(fault, Crash)}
+        return window
 
     def _record(self, assigned: Int64) -> None:
         """Have brokers keep rows; ``assigned``: of each, the messages of its publishers."""
@@ -296,8 +304,11 @@ def check(testbed: Testbed, asked: Deployed) -> None:
     topology = asked.topology
     places = {name for role in ROLES for name in topology.node_names(role)}
     for fault in check_faults(read_faults(asked.rule.faults), topology):
-        if isinstance(fault, Restart | ClockSkew) or (isinstance(fault, Crash) and fault.node not in places):
+        unknown = isinstance(fault, Crash) and fault.node not in places
+        if unknown or isinstance(fault, Restart | ClockSkew | ServerCrash):
             raise SpecError(f"{fault} cannot happen to a topic", "crash a broker, or a host of publishers")
+        if not isinstance(fault, Crash) and not testbed.has_links:
+            raise SpecError(f"{fault}: {testbed.name} has no links to change", "use --testbed mininet")
 
 
 def check_brokers(asked: Deployed) -> None:

@@ -1,18 +1,26 @@
 """Topics on real brokers, over loopback: rounds, migration, faults, controllers, and what they account for."""
 
+from contextlib import closing
+from pathlib import Path
+
 import numpy as np
 import pyarrow.parquet as parquet
 import pytest
 
 from core.errors import MachineError, SpecError
+from core.records import Json
 from core.units import SECOND_NS
-from harness.run import carried_out, execute, resolve
+from harness.run import carried_out, check_all, execute, resolve
 from studies import load_study
-from studies.distribution.asked import DeploymentConfig
+from studies.distribution.asked import Deployed, DeploymentConfig, poisson_topic
+from studies.distribution.live import LiveDeployment
 from systems.api import UNASSIGNED
 from testbed import load_testbed
+from testbed.hosts.local import LocalSite
+from testbed.topologies.topology import srtm_lan
 from tests.harness.common import small
 from tests.live import needs
+from tests.studies.distribution.idle import IDLE, IdleBrokers
 from tests.studies.distribution.up import up
 
 pytestmark = [needs("go"), pytest.mark.slow]
@@ -121,6 +129,29 @@ def test_a_process_that_is_killed_in_the_judged_round_leaves_accounts_that_sum(v
         live.close()
 
 
+class IdleDeployment(LiveDeployment):
+    """Without processes: nothing is sent, and all is at rest when the load ends."""
+
+    crews = IDLE
+
+
+@pytest.mark.parametrize(("before_end_ns", "happens"), [(ROUND_NS // 4, True), (1, False)])
+def test_a_fault_that_nobody_came_to_carry_out_excuses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_end_ns: int, happens: bool
+) -> None:
+    monkeypatch.setattr("studies.distribution.live.Brokers", IdleBrokers)
+    monkeypatch.setattr("studies.distribution.live.LEAD_NS", 0)
+    topology, span_ns = srtm_lan(brokers=2), ROUND_NS // 4
+    crash = {"kind": "crash", "at": f"{span_ns - before_end_ns}ns", "node": "broker2"}
+    schedule, rule = poisson_topic(PUBLISHERS, 10.0, 1, 7), DeploymentConfig(faults=(crash,))
+    asked = Deployed(topology, schedule, rule, "small", 1, SECOND_NS, span_ns)
+    with LocalSite(topology, tmp_path, tmp_path) as site, closing(IdleDeployment(site, asked)) as its:
+        its.play(0, span_ns, its.faults)
+        reasons = its.evidence().fidelity.reasons
+        assert its.findings.faulty is its.findings.broker_killed is happens
+        assert any("was not sent" in reason for reason in reasons) is not happens
+
+
 def test_a_broker_that_dies_in_a_search_ends_it():
     live = deployed()
     try:
@@ -179,3 +210,17 @@ def test_what_only_a_model_can_do_is_refused():
         deployed(faults=({"kind": "crash", "at": "1s", "node": "distributor"},))
     with pytest.raises(SpecError, match="study throttling does not run on testbed local"):
         load_study("throttling").body(load_testbed("local"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ({"kind": "partition", "at": "1s", "side": ["brokers1"]}, "local has no links to change"),
+        ({"kind": "link-loss", "at": "1s", "a": "*", "b": "*", "loss_probability": 0.1}, "local has no links"),
+        ({"kind": "server-crash", "at": "1s", "node": "broker1"}, "cannot happen to a topic"),
+    ],
+)
+def test_faults_that_cannot_happen_are_refused_before_anything_starts(fault: Json, words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        check_all([spec(faults=[fault])])
+    check_all([spec(faults=[{"kind": "crash", "at": "1s", "node": "broker1"}])])

@@ -1,10 +1,17 @@
-"""What is made of nodes' own words after a live run: datagrams that were lost, and whether a drain is over."""
+"""What is made of nodes' own words after a live run: lost datagrams, whether a drain is over, how long users waited."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from core.records import Request
+from core.units import MILLISECOND_NS, SECOND_NS
+from studies.limiting.asked import RequestJournal
 from studies.limiting.live import drain_progress, lost_on_the_way
+from studies.limiting.study import journal
+from systems.api import Verdict
+from testbed.nodes.journal import NodeJournal
 
 STILL_NS = 250_000_000
 
@@ -54,3 +61,16 @@ def test_what_is_under_way_changes_what_is_seen() -> None:
     before = drain_progress([said({"b": 1}, {})], True, STILL_NS)
     assert before.seen != drain_progress([said({"b": 2}, {})], True, STILL_NS).seen
     assert before.seen == drain_progress([said({"b": 1}, {})], True, STILL_NS).seen
+
+
+def test_a_verdict_before_its_request_was_due_kept_nobody_waiting() -> None:
+    """As a node tells that was restarted after the clock was set back: the run is judged for that, and has tables."""
+    told, decided_ns = NodeJournal(), [SECOND_NS + 5, SECOND_NS - 50 * MILLISECOND_NS]
+    for number, at_ns in enumerate(decided_ns):
+        told.offered[number] = "n1", Request(number, "u", SECOND_NS)
+        told.verdicts[number] = at_ns, "n1", Verdict.ADMIT
+    nothing: Any = SimpleNamespace(schedule=None)
+    tables = journal(nothing, nothing, RequestJournal(told)).tables
+    histogram = tables["latency_histogram"]
+    assert (histogram["low_ns"].tolist(), histogram["count"].tolist()) == ([0, 5], [1, 1])
+    assert tables["requests"]["decided_at_ns"] == decided_ns
