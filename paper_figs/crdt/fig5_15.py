@@ -145,7 +145,8 @@ CLAIMS = (
 NOTES = (
     "Bands: 95 % intervals over runs. The gossip of each repetition is drawn several times on the same "
     "requests; intervals are over the repetitions' means. The thesis' curves are not in its text. Its remedy (5.4: to "
-    "leave a user's last element when refilling) is measured here for the first time."
+    "leave a user's last element when refilling) is measured here for the first time. Of the thesis' open rules the "
+    "phase of the rounds alone is as in its cell of record; births are unique, and a later death is told back."
 )
 TITLE = "Rejections at a rate slightly above the refill, by gossip interval"
 EXPERIMENT = Experiment("crdt-fig5.15", TITLE, "CRDT thesis, Fig. 5.15", points, (PHASE,))

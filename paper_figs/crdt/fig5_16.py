@@ -174,7 +174,7 @@ CLAIMS = (
 NOTES = (
     "Means and 95 % intervals over repetitions of several trials each. Figures as published are best cases with "
     "all rounds at once; with random phases a node that has just been told may have its own round within the same "
-    "interval, so that more than 2^k may know after k rounds."
+    "interval, so that more than 2^k may know after k rounds. Births are unique, and a later death is told back."
 )
 EXPERIMENT = Experiment("crdt-fig5.16", "The spread of an element by gossip", "CRDT thesis, Fig. 5.16", points)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

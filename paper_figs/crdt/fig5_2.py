@@ -14,7 +14,7 @@ from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, D_LIMIT, ORACLE, QUEUE, at, limited
-from paper_figs.crdt.precision import REQUESTS, draw_curves
+from paper_figs.crdt.precision import draw_curves
 from paper_figs.crdt.runs import curves, per_run
 from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
@@ -68,12 +68,12 @@ def draw(tables: FigureTables) -> Drawing:
     titles = ("data set A", "requests decided otherwise than by the centralised limiter (worst run)")
     drawing, (rejections, table) = panels(1, 2, titles, inches=(8.6, 2.8), widths=(1.0, 1.5))
     curves, variants = tables["curves"], (ORACLE, *ON_ONE)
-    draw_curves(rejections, curves, variants)
+    offered = draw_curves(rejections, curves, variants)
     wide = curves.pivot_table(index="t_s", columns="variant", values="rejected_count")
     apart = (wide.max(axis=1) - wide.min(axis=1)).max()
     text = f"most that two are apart:\n{apart:,.0f} requests of {wide.max().max():,.0f}"
     note(rejections, text, (0.97, 0.08), right=True)
-    key_above(rejections, [key(REQUESTS, marker=False), *(key(style_of(name), marker=False) for name in variants)])
+    key_above(rejections, [*offered, *(key(style_of(name), marker=False) for name in variants)])
     _draw_table(table, tables["decisions"])
     return drawing
 

@@ -192,7 +192,10 @@ CLAIMS = (
         ("crdt-outlook",), measure_t26,
     ),
 )  # fmt: skip
-NOTES = "Means and 95 % intervals over repetitions. Traffic of panel (c) stands in for a recording that is secret."
+NOTES = (
+    "Means and 95 % intervals over repetitions. Traffic of panel (c) stands in for a recording that is secret. The "
+    "systems' own rules: rounds at random phases, births that are unique, later deaths told back."
+)
 TITLE = "Delay and re-joining nodes: what the thesis supposes"
 EXPERIMENT = Experiment("crdt-outlook", TITLE, "ours; CRDT thesis, 5.4-5.5", points)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

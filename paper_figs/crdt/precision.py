@@ -19,7 +19,7 @@ from paper_figs.drawing import categories, curve, interval_bars, interval_points
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
-from paper_figs.light import Axes, Data, Drawing, Frame
+from paper_figs.light import Artist, Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, joined, samples
 from paper_figs.style import Style, neutral, style_of
 
@@ -75,30 +75,32 @@ def shares(runs: Frame) -> Frame:
 
 def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, float]) -> Drawing:
     """Four panels; ``printed``: variant -> share of the centralised limiter's rejections."""
-    keys = [key(REQUESTS, marker=False), *(key(style_of(name)) for name in (ORACLE, *variants))]
+    keys = [key(style_of(name)) for name in (ORACLE, *variants)]
     if not tables["curves"].rejected_count.any():
         drawing, (curves, rest) = panels(1, 2, ("rejections", "what is missing, and errors"), inches=(7.6, 2.8))
-        draw_curves(curves, tables["curves"], [ORACLE, *variants])
+        offered = draw_curves(curves, tables["curves"], [ORACLE, *variants])
         sentence(rest, "Nobody rejects anything:\nno rejection is missing, and none is wrong.")
-        legend_above(drawing, keys)
+        legend_above(drawing, [*offered, *keys])
         return drawing
     titles = ("rejections", "rejections that are missing", "the thesis' percentage", "errors of both kinds")
     drawing, (curves, gaps, shares, errors) = panels(2, 2, titles, inches=(7.6, 5.2))
-    draw_curves(curves, tables["curves"], [ORACLE, *variants])
+    offered = draw_curves(curves, tables["curves"], [ORACLE, *variants])
     draw_gaps(gaps, tables["curves"], variants, int(tables["runs"].groupby("variant").repetition.nunique().max()))
     gaps.set_xlim(curves.get_xlim())
     secret = [name for name in printed if name not in variants]  # printed values without a curve of ours
     draw_shares(shares, tables["share"], [*variants, *secret], printed)
     draw_errors(errors, tables["share"], variants)
-    legend_above(drawing, keys)
+    legend_above(drawing, [*offered, *keys])
     return drawing
 
 
-def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str]) -> None:
+def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str]) -> list[Artist]:
     """Cumulative requests and mean rejections in units of c; each line is narrower than the one before.
 
-    Where few requests are rejected, and late, only the rejections' part of the plane is shown.
+    Where few requests are rejected, and late, only the rejections' part of the plane is shown.  Returns the requests'
+    key, if they are there.
     """
+    marks: list[Artist] = []
     offered = curves[curves.variant == curves.variant.min()]
     rejecting = curves[curves.rejected_count > 0]
     most = rejecting.rejected_count.max()
@@ -107,12 +109,14 @@ def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str]) -> None:
         axes.set_ylim(0, 1.4 * most / offered.capacity.max())
     else:
         curve(axes, offered.t_s, offered.offered_count / offered.capacity, REQUESTS, width=1.0)
+        marks.append(key(REQUESTS, marker=False))
     for n, variant in enumerate(variants):
         part = curves[curves.variant == variant]
         width = 1.2 + 1.4 * (len(variants) - 1 - n)
         curve(axes, part.t_s, part.rejected_count / part.capacity, style_of(variant), width=width)
     axes.set(xlabel="time (s)", ylabel="since the start (c)")
     axes.set_ylim(bottom=0)
+    return marks
 
 
 def draw_gaps(axes: Axes, curves: Frame, variants: Sequence[str], repetitions: int) -> None:

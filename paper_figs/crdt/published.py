@@ -56,7 +56,7 @@ SHARES: Mapping[str, Mapping[str, PrintedNumber]] = {
 # Areas under the curves of memory and bandwidth over the counter's, by data set and variant.
 RATIOS: Mapping[str, Mapping[str, Mapping[str, PrintedNumber]]] = {
     "A": {L: {BANDWIDTH: more("T7", "5.1.3", "+31 %")}, F: {BANDWIDTH: more("T7", "5.1.3", "+243 %")}},
-    "B-extreme": {FL: {MEMORY: more("T9", "5.2.1", "798 %"), BANDWIDTH: more("T9", "5.2.1", "883 %")}},
+    "B-extreme": {FL: {MEMORY: number("T9", "5.2.1", "798 %"), BANDWIDTH: number("T9", "5.2.1", "883 %")}},
     "B-substantial": {FL: {MEMORY: more("T12", "5.2.2", "513 %"), BANDWIDTH: more("T12", "5.2.2", "495 %")}},
     "B-barely": {FL: {MEMORY: more("T14", "5.2.3", "427 %"), BANDWIDTH: more("T14", "5.2.3", "215 %")}},
     "B-not-limited": {F: {MEMORY: more("T15", "5.2.4", "-10 %"), BANDWIDTH: more("T15", "5.2.4", "-77 %")}},

@@ -115,8 +115,8 @@ def _worst_servers(tables: Tables) -> Frame:
 
 
 S14 = (
-    "Algorithm 1 throttles all clients of a server by the same ratio, Algorithm 2 the large ones, down to a level; "
-    "both admit exactly what the limit allows."
+    "Algorithm 1 throttles all clients of a server by the same ratio, Algorithm 2, corrected, the large ones, down to "
+    "a level; both admit exactly what the limit allows."
 )
 WHY_S14 = (
     "Algorithm 2 as printed admits more than the limit: it hands on surplus that its level contains already. What is "

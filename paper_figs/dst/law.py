@@ -279,7 +279,8 @@ CLAIMS = (
     ),
     Claim(
         "S12", "DST, appendix, Eq. (48)", "With the admitted amount as measure (Case IV) limits run away; frozen at 0 "
-        "and at r_i they stay bounded, come to rest, and keep their sum.", ("dst-law",), measure_s12,
+        "and at r_i and beyond (at exactly these, as printed, they are never caught) they stay bounded, come to rest, "
+        "and keep their sum.", ("dst-law",), measure_s12,
         why="The printed rule freezes at x_i = r_i exactly, which a step of finite length jumps over (rule \"freeze as "
         "printed\": as unbounded as none). With >= and <= the bound is kept up to one step; a clamp of each link's "
         "flow (ours) keeps it exactly.",

@@ -9,7 +9,7 @@ which was fitted on live runs and so is not judged.  There the table also has th
 delivery around a move, as Pulsar 4 keeps messages waiting before it closes clients.
 """
 
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, below
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, below
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
@@ -188,24 +188,26 @@ def _lines(rows: Frame) -> tuple[Frame, dict[str, Style]]:
 
 
 def measure_e8(tables: Tables) -> Evidence:
-    """The downtime of ePulsar is below Pulsar's at every delay, and the difference grows with it.
+    """The downtime of ePulsar is far below Pulsar's at every delay, and the difference grows with it.
+
+    Far is ours: 15 % at least (set when most ratios were at 0.4 to 0.6); below at all is the sign.
 
     On a real Pulsar the gaps have to say the same; else a downtime is only hidden, and the sign alone is there.
     """
     rows = tables["epulsar-fig7/migrations"]
-    downtime = _gains(where(rows, metric=DOWNTIME))
+    far, lower = (_gains(where(rows, metric=DOWNTIME), most=most) for most in (1 - RATIO_TOLERANCE, 1.0))
     if not _is_real(rows):
-        return Evidence(downtime)
-    return Evidence((*downtime, *_gains(where(rows, metric=GAP), "gap: ")), downtime)
+        return Evidence(far, lower)
+    return Evidence((*far, *_gains(where(rows, metric=GAP), "gap: ")), lower)
 
 
-def _gains(rows: Frame, of: str = "") -> tuple[Check, ...]:
+def _gains(rows: Frame, of: str = "", most: float = 1.0) -> tuple[Check, ...]:
     rows = rows[rows.topics == rows.topics.max()]
     rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
     checks, gains, gain = [], [], f"{of}gain_ms"
     for wan_ms in sorted(set(rows.wan_ms)):
         ours, theirs = (by_repetition(rows, "p50_ms", system=system, wan_ms=wan_ms) for system in ("epulsar", "pulsar"))
-        checks.append(below(f"{of}WAN {wan_ms:g} ms: ePulsar's median over Pulsar's", samples(ours / theirs), 1.0))
+        checks.append(below(f"{of}WAN {wan_ms:g} ms: ePulsar's median over Pulsar's", samples(ours / theirs), most))
         gains += [(wan_ms, repetition, gain_ms) for repetition, gain_ms in (theirs - ours).items()]
     return (*checks, *steps(frame_of(gains, ["wan_ms", "repetition", gain]), gain, "wan_ms", unit="ms"))
 

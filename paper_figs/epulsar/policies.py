@@ -91,13 +91,13 @@ def draw_policies(
 def draw_four(axes: Sequence[Axes], runs: Frame, x: str, bound_ms: float, printed: Frame | None = None) -> None:
     """Worst delay and violations over ``x``: above one way, below as printed (of the runs ``printed``, if given)."""
     printed = runs if printed is None else printed
-    for panel, value, scaled in ((axes[0], "worst_ms", 1.0), (axes[1], "violation_ratio", 100.0)):
+    for panel, value, scaled in ((axes[0], "worst_max_ms", 1.0), (axes[1], "violation_ratio", 100.0)):
         if not (runs[[f"true_{value}", f"estimated_{value}"]] > 0).any(axis=None):
             sentence(panel, f"no pair is above {bound_ms:g} ms one way,\nby estimate or in truth, under any policy")
             continue
         draw_policies(panel, runs, x, f"true_{value}", scaled, is_true=True)
         draw_policies(panel, runs, x, f"estimated_{value}", scaled, policies=ESTIMATING)
-    draw_policies(axes[2], printed, x, "estimated_worst_ms", 2.0, policies=ESTIMATING)
+    draw_policies(axes[2], printed, x, "estimated_worst_max_ms", 2.0, policies=ESTIMATING)
     draw_policies(axes[3], printed, x, "printed_violation_ratio", 100.0, policies=ESTIMATING)
     for panel, text in zip(axes[::2], ("worst end-to-end delay (ms)", "worst sum of round trips (ms)"), strict=True):
         panel.set_ylabel(text)

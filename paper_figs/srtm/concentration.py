@@ -216,7 +216,7 @@ def measure_r5(tables: Tables) -> Evidence:
         for size in conc:
             point = f"{label}, {size} publishers"
             meets = at_most(f"{point}: p99 of Conc", samples(conc[size]), SLO_MARGIN * slo_of(part), "ms")
-            exact += [meets, above(f"{point}: p99 of LB", samples(lb[size]), slo_of(part), "ms")]
+            exact += [meets, above(f"{point}: p99 of LB", samples(lb[size]), SLO_MARGIN * slo_of(part), "ms")]
             direction += [meets, above(f"{point}: p99, LB minus Conc", samples(lb[size] - conc[size]), 0.0, "ms")]
     return Evidence(tuple(exact), tuple(direction))
 

@@ -42,7 +42,7 @@ def journal(point: Point, asked: Searching, search: Searched) -> Journal:
         "decisions": {key: [row[key] for row in rows] for key in rows[0]},
         "latency_histogram": histogram_rows(histograms),
         "messages": search.messages,
-        "samples": sample_rows(_wraps(point.schedule, [*search.rounds, fresh]) + _drops(asked.rule, search)),
+        "samples": sample_rows(_wraps(point.schedule, asked, [*search.rounds, fresh]) + _drops(asked.rule, search)),
     }
     outcome = "infeasible" if fresh.note else search.answer.outcome.value
     return Journal(tables, outcome, fresh.envelope.rate_rps, fresh.envelope.burst_count, search.evidence)
@@ -73,12 +73,16 @@ def _decisions(search: Searched, shown: Round, kind: str, number: int, iteration
     ]
 
 
-def _wraps(schedule: Schedule, rounds: list[Round]) -> list[Sample]:
+def _wraps(schedule: Schedule, asked: Searching, rounds: list[Round]) -> list[Sample]:
     """Rows of ``samples``: how often copies of a trace started over within each round."""
     if not hasattr(schedule, "wraps"):
         return []
-    spans = [(shown.start_ns, shown.start_ns + shown.duration_ns) for shown in rounds]
-    return [(start_ns, "workload", "wrap_count", float(schedule.wraps(start_ns, end_ns))) for start_ns, end_ns in spans]
+    rows: list[Sample] = []
+    for shown in rounds:
+        begin_ns = 0 if asked.rule.envelope == "replayed" else shown.start_ns  # every window is the first one again
+        count = schedule.wraps(begin_ns, begin_ns + shown.duration_ns)
+        rows.append((shown.start_ns, "workload", "wrap_count", float(count)))
+    return rows
 
 
 def _drops(rule: DeploymentConfig, search: Searched) -> list[Sample]:

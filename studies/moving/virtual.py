@@ -1,5 +1,7 @@
 """Traffic that shifts, in virtual time: nodes beside brokers whose publishers can move."""
 
+from operator import itemgetter
+
 import numpy as np
 
 from core.errors import SystemFault
@@ -45,7 +47,7 @@ def run(asked: Moving) -> MovingShown:
 def _commanded(asked: Moving, deployment: Deployment, plane: MovingPlane, split: dict[str, Envelope]) -> list[Sample]:
     """Nodes set buckets and move publishers."""
     names, seed = plane.names, asked.seed
-    capacities = dict(zip(names, deployment.mcaps_rps, strict=True))
+    capacities = {broker.name: max(1.0, broker.rcap_rps) for broker in deployment.brokers}
     config = asked.migrator_config(split, deployment.topic, capacities)
     assert MIGRATOR.nodes is not None
     everyone = list(MIGRATOR.nodes(names, config, seed))
@@ -70,7 +72,7 @@ def _granted(asked: Moving, plane: MovingPlane, assignment: Int32, whole: Envelo
     loop.arrive(block.at_ns + plane.network_ns, assignment[block.publisher], block.count)
     loop.run(asked.duration_ns)
     told = ((at_ns, name, part) for name, parts in loop.parts.items() for at_ns, part in parts)
-    for at_ns, name, part in sorted(told):
+    for at_ns, name, part in sorted(told, key=itemgetter(0)):  # at one instant in the order in which they were told
         plane.advance(at_ns)
         bucket = part_of(part, whole, len(names))
         plane.actuate(name, SetBucket(topic, bucket.rate_rps, bucket.burst_count), plane.fleet.now_ns)

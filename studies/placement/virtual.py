@@ -101,15 +101,16 @@ def _roads(asked: PlacementRequest, brokers: Sequence[str]) -> Roads:
 def _cut_spans(asked: PlacementRequest, place: EdgeSite, broker: str) -> tuple[tuple[int, int], ...]:
     """When partitions lie between a site and a broker; a site is where its proxy is."""
     host_of = asked.topology.host_of
-    spans, since_ns = [], {}
+    spans: list[tuple[int, int]] = []
+    since_ns: dict[frozenset[str], int] = {}  # by hosts: several names may stand for one
     for fault in sorted(asked.faults, key=lambda fault: fault.at_ns):
         match fault:
             case Partition(at_ns, side):
-                hosts = {host_of(name) for name in side}
+                hosts = frozenset(map(host_of, side))
                 if (host_of(place.proxy) in hosts) != (host_of(broker) in hosts):
-                    since_ns[side] = at_ns
+                    since_ns.setdefault(hosts, at_ns)
             case Heal(at_ns, side):
-                ended = [one for one in since_ns if one == side or not side]
+                ended = [one for one in since_ns if one == frozenset(map(host_of, side)) or not side]
                 spans += [(since_ns.pop(one), at_ns) for one in ended]
     return tuple([*spans, *((at_ns, asked.duration_ns) for at_ns in since_ns.values())])
 

@@ -28,7 +28,7 @@ from testbed.brokers.counts import Counts, histogram
 from testbed.brokers.model import BrokerModel
 from testbed.topologies.topology import Topology, mesh
 from testbed.virtual import released_kernel
-from testbed.virtual.fleet import Fleet, FleetPlane
+from testbed.virtual.fleet import Fleet, FleetPlane, FleetState
 from testbed.virtual.gates import GatedLoop, GrantedLoop, NodeGroup
 from testbed.virtual.released_kernel import NEVER_NS
 from testbed.virtual.scheduler import event_loop
@@ -174,7 +174,7 @@ class SharedDeployment(Deployment):
         brokers = len(self.names)
         received_ns = released_kernel.received_at(
             (load.at_ns, load.broker, load.count), released_ns, self._others(start_ns, end_ns), self.model.costs(),
-            np.zeros((brokers, self.model.cores), np.int64),
+            FleetState(self.fleet.cores).free_at_ns,
         )  # fmt: skip
         judged = (load.sent_ns >= span[0]) & (load.sent_ns < span[1])
         came = judged & (released_ns != NEVER_NS)

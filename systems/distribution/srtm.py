@@ -9,7 +9,7 @@ measures all brokers at once, and lets each broker that violates the SLO search 
 publishers that it can keep; the rest is unassigned again and the broker is full.
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -173,14 +173,15 @@ def _late_share(state: _State, broker: int) -> float:
 def _place(state: _State, k: int) -> None:
     """Give the unassigned publishers to brokers among the first ``k`` that are not full (IV-B, step 2; IV-C)."""
     rcap = state.rcap_rps()
-    slots = [n for n in range(k) if rcap[n] > 0]
+    # Capacities are estimates: where nobody seems to have any, those that have not been given up are tried.
+    slots = [n for n in range(k) if rcap[n] > 0] or [n for n in range(k) if state.order[n] not in state.full]
     assert slots, "no broker to place on"
     waiting = state.unassigned()
     pool = state.pool(waiting)
     rate = pool.rate_rps
     used = state.rates_rps()
     if len(waiting):
-        quotas = max_min_quotas([rcap[n] for n in slots], rate)
+        quotas = _quotas([rcap[n] for n in slots], rate)
         for position in range(len(slots) - 1, 0, -1):
             broker = state.order[slots[position]]
             left = state.pool(state.unassigned())
@@ -191,6 +192,15 @@ def _place(state: _State, k: int) -> None:
     newcomer = state.order[slots[-1]]
     if state.config.fill_vacancy and k > 1 and used[newcomer] == 0:
         _fill_vacancy(state, newcomer, k)
+
+
+def _quotas(rcap_rps: Sequence[float], rate_rps: float) -> list[float]:
+    """Max-min quotas in the brokers' order: from the second iteration on it is no longer that of residual capacity."""
+    falling = sorted(range(len(rcap_rps)), key=lambda n: -rcap_rps[n])
+    quotas = [0.0] * len(rcap_rps)
+    for n, quota in zip(falling, max_min_quotas([rcap_rps[n] for n in falling], rate_rps), strict=True):
+        quotas[n] = quota
+    return quotas
 
 
 def _fill_vacancy(state: _State, newcomer: int, k: int) -> None:

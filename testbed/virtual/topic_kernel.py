@@ -30,8 +30,8 @@ NEVER_NS = 2**62
 class Roads:
     """Delays between sites and brokers, one way.
 
-    ``delay_ns``: int64 (sites, brokers); ``cuts``: (site, broker) -> spans in which nothing passes between them: what
-    is sent then arrives after the end.
+    ``delay_ns``: int64 (sites, brokers); ``cuts``: (site, broker) -> spans, by their ends, in which nothing passes
+    between them: what is sent then arrives after the end.
     """
 
     brokers: tuple[str, ...]
@@ -45,7 +45,7 @@ class Roads:
         for (cut_site, cut_broker), spans in self.cuts.items():
             if cut_broker == broker:
                 for start_ns, end_ns in spans:
-                    departs[(site == cut_site) & (sent_ns >= start_ns) & (sent_ns < end_ns)] = end_ns
+                    departs[(site == cut_site) & (departs >= start_ns) & (departs < end_ns)] = end_ns
         there_ns: Int64 = departs + self.access_ns + self.delay_ns[site, broker]
         return there_ns
 

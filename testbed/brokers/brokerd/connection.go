@@ -123,7 +123,6 @@ func (c *connection) next() error {
 
 // countPublication notes that a PUB or MPUB is whole; two in one read share its stamp.
 func (c *connection) countPublication() {
-	counters.messages.Add(int64(len(c.batch)))
 	if c.inRead++; c.inRead == 2 {
 		counters.mergedReads.Add(1)
 	}

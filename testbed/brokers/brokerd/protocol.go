@@ -111,6 +111,7 @@ func (c *connection) publish(verb string, name []byte, read func() error) error 
 		counters.refused.Add(int64(len(c.batch)))
 		return refusal{"E_PUB_FAILED", err.Error()}
 	}
+	counters.messages.Add(int64(len(c.batch)))
 	clear(c.batch)
 	c.answer("OK")
 	return nil

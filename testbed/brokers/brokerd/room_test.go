@@ -41,9 +41,12 @@ func TestPublicationsBeyondTheRoomAreRefused(t *testing.T) {
 	if taken := fill("second", "the broker holds"); taken != each/2 {
 		t.Errorf("%d, not %d", taken, each/2)
 	}
-	conn := dial(t, in) // all or nothing
+	conn, counted := dial(t, in), counters.messages.Load() // all or nothing
 	write(t, conn, mpub("second", "x", body))
 	expect(t, conn, frameError, "E_PUB_FAILED")
+	if counters.messages.Load() != counted {
+		t.Error("messages that were refused are counted")
+	}
 	if taken := in.queueOf(other).taken; taken != each/2 {
 		t.Errorf("%d messages were taken", taken)
 	}

@@ -54,6 +54,12 @@ def test_ideal_is_one_bucket(workload: dict[str, Any]) -> None:
     assert mean_ms(fresh(spec_of(workload=workload, sharing="split")).access_delay) > mean_ms(many.access_delay)
 
 
+def test_brokers_have_as_many_cores_as_they_are_given_whoever_shares() -> None:
+    ideal, split = (fresh(spec_of(brokers=1, sharing=name, broker_cores=[1])) for name in ("ideal", "split"))
+    assert (ideal.latency == split.latency).all()
+    assert not (ideal.latency == fresh(spec_of(brokers=1, sharing="ideal")).latency).all()
+
+
 @pytest.mark.parametrize("system", ["lb", "srtm"])
 def test_split_is_the_study_of_distribution(system: str) -> None:
     """Its tables are equal, on the brokers of the paper."""

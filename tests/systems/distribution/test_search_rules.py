@@ -78,6 +78,24 @@ BAD: Round = (1, ALL, 120, (120,))  # how most searches begin: everybody on the 
 
 @rows(
     Row("a p99 at the SLO meets it", ((1, ALL, 100, (100,)),), final=ALL),
+    Row(
+        "capacities are estimates: where there seems to be none, it is tried",
+        ((1, ALL, 100, (100,)),),
+        final=ALL,
+        rcap_rps=(0, 0, 0),
+    ),
+    Row(
+        "quotas of later iterations keep to what is left, though the first broker has less of it now",
+        (
+            (1, (40, 40, 0), 130, (90, 130)),
+            (1, (40, 20, 0), 110, (90, 110)),
+            (1, (40, 10, 0), 90, (90, 90)),
+            (2, (50, 10, 20), 90, (90, 90, 90)),
+        ),
+        final=(50, 10, 20),
+        rcap_rps=(500, 500, 500),
+        options=ALONE,
+    ),
     Row("a broker above the SLO is left alone while the topic meets it", ((1, ALL, 100, (101,)),), final=ALL),
     Row(
         "by halves: down after a violation, up after a round with room, until the p99 is in the band",

@@ -126,6 +126,15 @@ def test_a_cut_holds_messages_until_its_end() -> None:
     assert (fate.latency_ns[~held] >= 31 * MS).all()
 
 
+def test_cuts_that_overlap_hold_messages_until_the_last_one_ends() -> None:
+    plane = plane_of(Load())
+    start(plane, "broker1", 0)
+    roads = Roads(BROKERS, 8 * MS, ROADS.delay_ns, {(0, 0): ((200 * MS, 400 * MS), (300 * MS, 600 * MS))})
+    fate = fates(plane, roads, SECOND_NS, 1e15, 1)["t0"]
+    held = (fate.born_ns >= 200 * MS) & (fate.born_ns < 600 * MS)
+    np.testing.assert_array_equal(fate.latency_ns[held], 600 * MS - fate.born_ns[held] + 31 * MS)
+
+
 def test_rates_are_those_of_who_is_connected() -> None:
     plane = plane_of(Load(consumers=2))
 
@@ -199,7 +208,7 @@ def histories(draw: st.DrawFn) -> VirtualTopicPlane:
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.sampled_from((1e15, 3_000.0, 300.0)), st.integers(0, 5))
 def test_arrays_are_as_one_by_one(plane: VirtualTopicPlane, out_rps: float, seed: int) -> None:
-    roads = Roads(BROKERS, 8 * MS, ROADS.delay_ns, {(1, 0): ((100 * MS, 250 * MS),)})
+    roads = Roads(BROKERS, 8 * MS, ROADS.delay_ns, {(1, 0): ((100 * MS, 250 * MS), (200 * MS, 300 * MS))})
     found = fates(plane, roads, SECOND_NS, out_rps, seed)
     for name, expected in topic_twin.fates(plane, roads, SECOND_NS, out_rps, seed).items():
         rows = sorted(zip(*(column.tolist() for column in found[name]), strict=True))

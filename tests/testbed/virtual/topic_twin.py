@@ -65,7 +65,7 @@ def _arrival(plane: VirtualTopicPlane, roads: Roads, client: str, broker: str, a
     site, number = _site(plane, client, at_ns), roads.brokers.index(broker)
     departs_ns = at_ns
     for start_ns, end_ns in roads.cuts.get((site, number), ()):
-        if start_ns <= at_ns < end_ns:
+        if start_ns <= departs_ns < end_ns:
             departs_ns = end_ns
     return departs_ns + roads.access_ns + int(roads.delay_ns[site, number])
 
