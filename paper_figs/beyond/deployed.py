@@ -214,9 +214,12 @@ NOTES = (
     "{highest:g} times that, Poisson. Granted: admitted over what one token bucket without delay admits of the same "
     "requests. Beyond the limit: the most admitted above c + r t in any interval, by the instants at which nodes "
     "heard, in c = N; ways that vary make a little of an exact bucket, too. Bytes: what the hosts put on their links,"
-    " with all headers. Wait and bytes: over all keys and shapes; half of the requests at ratelimit with its cache "
-    "are answered from there, so that their median is a cache's as well as Redis'. Error bars: 95 % intervals over "
-    "the repetitions."
+    " with all headers. Wait and bytes: over all keys and shapes{cache}. Error bars: 95 % intervals over the "
+    "repetitions."
+)
+CACHE = (
+    "; half of the requests at ratelimit with its cache are answered from there, so that their median is a cache's as "
+    "well as Redis'"
 )
 TITLE = "What deployed rate limiters do over a WAN, {said} a key"
 
@@ -224,8 +227,9 @@ TITLE = "What deployed rate limiters do over a WAN, {said} a key"
 def _figure(key: str, regime: Regime, claims: tuple[Claim, ...]) -> Figure:
     title = TITLE.format(said=regime.said)
     experiment = Experiment(key, title, "ours", partial(grants.points, regime), repetitions=REPETITIONS)
-    notes = NOTES.format(said=regime.said, highest=regime.highest)
-    texts = partial(configurations, NAMES, regime)
+    there = [name for name in NAMES if name not in regime.left_out]
+    notes = NOTES.format(said=regime.said, highest=regime.highest, cache=CACHE * ("ratelimit, cache" in there))
+    texts = partial(configurations, there, regime)
     return Figure(experiment, partial(grants.tables, regime), partial(draw, regime), claims, notes, texts)
 
 

@@ -118,6 +118,11 @@ def test_perturbed_tables_do_not(case: Case, perturbation: str) -> None:
     check_spoiled(case, perturbation)
 
 
+def test_a_limiter_that_was_not_run_leaves_its_claims_undecided() -> None:
+    left = {name: frame[frame.name != "queue"] for name, frame in crdt_tables().items()}
+    assert {judge(claim, left).judgement for claim in crdt_wan.CLAIMS} == {Judgement.UNDECIDED}
+
+
 def test_every_claim_has_a_case_and_waits_for_its_figure():
     claims = [*crdt_wan.CLAIMS, *redis_wan.CLAIMS]
     assert {claim.id for claim in claims} == {case.claim for case in CASES}

@@ -177,6 +177,14 @@ def test_who_was_not_run_leaves_its_claims_undecided():
     assert undecided == {"D1", "D5", "D7", "D8", "D9"}
 
 
+def test_a_page_shows_configurations_of_who_is_in_it_and_speaks_of_nobody_else():
+    left_out = {f"{CONTENDERS[name].look.label}: configuration" for name in ("bucket4j", "ratelimit, cache")}
+    assert left_out <= deployed.FIGURE.texts().keys() and not left_out & deployed.MINUTE.texts().keys()
+    assert {"bucket4j", "ratelimit, cache"} <= {*SLOW.left_out}
+    assert "ratelimit with its cache" in deployed.FIGURE.notes
+    assert "ratelimit with its cache" not in deployed.MINUTE.notes
+
+
 # --- tables --------------------------------------------------------------------------------------
 
 
