@@ -20,7 +20,7 @@ from studies.placement.servers import Servers, profile_of
 from systems.placement.cast import cast_of
 from testbed.api import Testbed
 from testbed.brokers import nsq
-from testbed.faults import ClockSkew, Crash, Fault, Handover, Restart
+from testbed.faults import ClockSkew, Crash, Fault, Handover, Restart, ServerCrash
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
@@ -154,6 +154,8 @@ def check(testbed: Testbed, asked: PlacementRequest) -> None:
     for fault in asked.faults:
         if isinstance(fault, ClockSkew):
             raise SpecError(f"{fault}: clocks of live placement runs are the machine's", "use --testbed virtual")
+        if isinstance(fault, ServerCrash):
+            raise SpecError(f"{fault}: the servers of a node go with it here", "crash the node")
         if isinstance(fault, Crash | Restart):
             if cast_of([fault.node]).clients:
                 raise SpecError(f"{fault}: clients are not crashed live", "crash a broker, the store or an agent")

@@ -1,9 +1,11 @@
 """Runs a control plane that places topics, with its clients, in virtual time."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 
+from core.clients import Moved
 from core.errors import SpecError
 from core.records import Int64
 from core.seeds import generator
@@ -32,9 +34,29 @@ REPORT_NS = SECOND_NS  # the data plane tells brokers their rates
 
 
 def check(testbed: Testbed, asked: PlacementRequest) -> None:
-    """SpecError where brokers are to wait until topics are drained."""
+    """SpecError where brokers are to wait until topics are drained, or clients are not on the side of their site."""
     if asked.config.drain:
         raise SpecError("modelled brokers deliver at once what they have accepted", "leave drain out")
+    for fault in asked.faults:
+        if isinstance(fault, Partition) and (client := _apart(asked, fault)):
+            what = f"partition of {', '.join(fault.side)[:100]}: {client} is on another side than its site's proxy"
+            raise SpecError(what, "name a site's proxy and its clients together: messages take the site's way")
+
+
+def _apart(asked: PlacementRequest, fault: Partition) -> str:
+    """A client that a partition parts from a site at which it is at times, or ""."""
+    host_of = asked.topology.host_of
+    sites = {client: {home} for client, home in asked.load.homes.items()}
+    for happening in asked.happenings:
+        if isinstance(happening, Moved):
+            sites[happening.client].add(happening.site)
+    hosts = set(map(host_of, fault.side))
+    cut_off = {number for number, place in enumerate(asked.places) if host_of(place.proxy) in hosts}
+    apart = (
+        client for client, its in sites.items() if its & cut_off and (its - cut_off or host_of(client) not in hosts)
+    )
+    beside = (client for client, its in sites.items() if not its & cut_off and host_of(client) in hosts)
+    return next(chain(apart, beside), "")
 
 
 def run(asked: PlacementRequest) -> PlacementJournal:

@@ -22,6 +22,7 @@ from core.clients import instants
 from core.records import Int64
 from core.seeds import generator
 from core.units import SECOND_NS
+from studies.placement.accounts import NOTHING
 from studies.placement_on_pulsar.accounts import excused
 from studies.profile.asked import ROLES, Profiled, broker_of
 from studies.profile.live import CLIENTS, members_of, pin
@@ -203,7 +204,7 @@ class _Bench:
                     counts.update(offered_count=made.due_count, lost_count=made.lost_count)
                     latencies.append(made.latency_ns)
                     accounts.append(_account(len(born_ns), rows, message))
-        findings.accounted(0, excused(reduce(add, accounts), asked.persistent), {})
+        findings.accounted(0, excused(reduce(add, accounts, NOTHING), asked.persistent), {})
         counts["ns"] = asked.duration_ns - asked.warm_up_ns
         samples = [(asked.duration_ns, self._name, f"span_{what}", float(value)) for what, value in counts.items()]
         samples += [(asked.duration_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]

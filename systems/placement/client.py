@@ -209,10 +209,12 @@ class ClientNode:
     def _later(self, link: _Link, wait_ns: int, now_ns: int) -> list[Effect]:
         """Ask again after ``wait_ns``, unless it has been settled by then."""
         link.due_at_ns = now_ns + wait_ns
-        return [SetTimer("retry", self._next_due_ns())]
+        return [self._retry(now_ns)]
 
-    def _next_due_ns(self) -> int:
-        return min(link.due_at_ns for link in self._links.values() if not link.connected)
+    def _retry(self, now_ns: int) -> Effect:
+        """When the next link is due; at once, where one has been for a while and its timer has not rung yet."""
+        due_ns = min(link.due_at_ns for link in self._links.values() if not link.connected)
+        return SetTimer("retry", max(now_ns, due_ns))
 
     def _ask_again(self, now_ns: int) -> list[Effect]:
         effects: list[Effect] = []
@@ -222,7 +224,7 @@ class ClientNode:
                     link.turn += 1  # the one asked before has said nothing
                 effects += self._look_up(key, now_ns)
         waiting = any(not link.connected for link in self._links.values())
-        return [*effects, SetTimer("retry", self._next_due_ns())] if waiting else effects
+        return [*effects, self._retry(now_ns)] if waiting else effects
 
     def _missed(self, broker: str, roles: tuple[Key, ...], now_ns: int) -> list[Effect]:
         """Leave the broker where it does not know of it: streams keep order, so it has forgotten."""
@@ -233,7 +235,9 @@ class ClientNode:
         return effects
 
     def _bury(self, now_ns: int) -> list[Effect]:
-        """Leave the brokers that have not answered for long."""
+        """Leave the brokers that have not answered for long, if they had been told anything."""
+        if self._coordinate is None:
+            return []
         effects: list[Effect] = []
         for key, link in list(self._links.items()):
             if link.connected and now_ns - self._heard_at_ns[link.broker] > self.dead_ns:

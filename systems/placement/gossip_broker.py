@@ -122,7 +122,7 @@ class PlacerNode:
             case Timer("place", due_at_ns):
                 return [*self._place(now_ns), SetTimer("place", due_at_ns + self.place_ns)]
             case Timer("claims", _):
-                return [*self._try_again(now_ns), *self._claims_timer()]
+                return [*self._try_again(now_ns), *self._claims_timer(now_ns)]
             case Timer("lapse", _):
                 return [*self._lapse(now_ns), *self._lapse_timer(now_ns)]
             case Delivery(source, message):
@@ -262,7 +262,7 @@ class PlacerNode:
 
     def _claim(self, unit: str, ticket: int, now_ns: int) -> list[Effect]:
         self._claims[unit] = claim = _Claim(ticket, 0, now_ns + self.answer_ns)
-        return [*self._canvass(unit, claim, now_ns), *self._claims_timer()]
+        return [*self._canvass(unit, claim, now_ns), *self._claims_timer(now_ns)]
 
     def _asked(self, source: str, session: int, ballot: int, unit: str, now_ns: int) -> list[Effect]:
         """A vote.  Whoever has it already may not know that (a migration's target) nor want it: it shall say so."""
@@ -301,7 +301,7 @@ class PlacerNode:
             return []
         wait_ns = int(self._rng.integers(1, self.retry_ns << min(claim.attempts, 4), endpoint=True))
         claim.again_ns, claim.votes = now_ns + wait_ns, {}
-        return [*self._return_votes(unit, NOBODY, now_ns), *self._claims_timer()]
+        return [*self._return_votes(unit, NOBODY, now_ns), *self._claims_timer(now_ns)]
 
     def _lose(self, unit: str, claim: _Claim, now_ns: int) -> list[Effect]:
         return [*self._give_up(unit, now_ns), *self._tell_broker(Done(claim.ticket, False), now_ns)]
@@ -317,9 +317,9 @@ class PlacerNode:
                 effects += self._canvass(unit, claim, now_ns)
         return effects
 
-    def _claims_timer(self) -> list[Effect]:
+    def _claims_timer(self, now_ns: int) -> list[Effect]:
         due_ns = [min(claim.until_ns, claim.again_ns) for claim in self._claims.values() if not claim.owns]
-        return [SetTimer("claims", min(due_ns))] if due_ns else []
+        return [SetTimer("claims", max(now_ns, min(due_ns)))] if due_ns else []
 
     def _give_up(self, unit: str, now_ns: int) -> list[Effect]:
         """Votes go back, or to the broker that the unit moves to."""

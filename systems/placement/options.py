@@ -55,6 +55,10 @@ class Options:
             self.span(name)
         for name in ("access", "reconnect", "guard"):
             self.span(name, least="0")
+        if self.span("locate") >= self.span("dead"):  # brokers answer no more often than they are told
+            raise SpecError(
+                f"placement: locate = {self.locate!r} with dead = {self.dead!r}", "give dead the longer span"
+            )
         for topic, bound in self.bounds.items():
             span_ns("placement", f"bounds of {topic}", bound)
         if self.periodic:

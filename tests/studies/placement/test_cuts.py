@@ -5,11 +5,30 @@ from typing import Any
 
 import pytest
 
-from studies.placement.virtual import _cut_spans
+from core.clients import Moved
+from studies.placement.virtual import _apart, _cut_spans
 from testbed.faults import Fault, Heal, Partition
 
 HOSTS = {"proxy1": "site1", "broker1": "site1", "broker2": "site2", "broker2-agent": "site2"}
 END_NS = 100
+
+
+def apart(*side: str) -> str:
+    """``uav`` begins at the first site, and comes to the second."""
+    hosts = {**HOSTS, "proxy2": "site2", "uav": "uav"}
+    asked: Any = SimpleNamespace(
+        topology=SimpleNamespace(host_of=hosts.__getitem__),
+        places=[SimpleNamespace(proxy="proxy1"), SimpleNamespace(proxy="proxy2")],
+        load=SimpleNamespace(homes={"uav": 0}),
+        happenings=[Moved(5, "uav", 1)],
+    )
+    return _apart(asked, Partition(10, side))
+
+
+def test_clients_are_on_the_side_of_their_sites() -> None:
+    assert apart("broker1") == "uav", "its host is the proxy's"
+    assert apart("uav") == "uav" and apart("proxy1", "uav") == "uav", "it leaves that site"
+    assert apart("proxy1", "proxy2", "uav") == ""
 
 
 def cut(*faults: Fault) -> tuple[tuple[int, int], ...]:

@@ -4,7 +4,7 @@ import pytest
 
 from core.errors import SpecError
 from core.units import SECOND_NS
-from testbed.faults import Crash, Partition, Restart
+from testbed.faults import Crash, Partition, Restart, ServerCrash
 from testbed.hosts.places import LOCAL
 from tests.live import needs
 from tests.testbed.brokers.pair import RATE_RPS, Pair, placed, sums
@@ -53,6 +53,7 @@ def test_a_subscription_ends_and_begins_again() -> None:
     [
         ((Crash(1, "uav-1"),), {}, "clients are not crashed"),
         ((Partition(1, ("broker1",)),), {}, "no links to change"),
+        ((ServerCrash(1, "store"),), {}, "the servers of a node go with it"),
         ((), {"probe": "2s"}, "no profile of Serf"),
     ],
 )

@@ -3,6 +3,7 @@
 import pytest
 
 from core.clients import Role
+from core.errors import SpecError
 from systems.api import Delivery, Effect, Report, Send, SetTimer, Timer
 from systems.parts.vivaldi import Coordinate
 from systems.placement.client import ClientNode
@@ -52,6 +53,30 @@ def test_every_manager_gets_its_turn(count: int, topics: int, answers: bool) -> 
     for of_topic in turns.values():
         assert len(of_topic) == 2 * count
         assert set(of_topic[:count]) == set(of_topic[count:]) == set(managers)
+
+
+def test_no_timer_is_set_into_the_past() -> None:
+    """An answer comes when another question's time is over, and its timer has not rung yet: the clock was set ahead."""
+    client = ClientNode("client", MANAGERS, Options(), 1)
+    for topic in ("one", "other"):
+        client.handle(Report(Wanted(topic, Role.CONSUMER)), 0)
+    effects = client.handle(Delivery(MANAGERS[0], Found("one", "")), 5_000_000_000)
+    assert [of.at_ns for of in effects if isinstance(of, SetTimer)] == [5_000_000_000]
+
+
+def test_nobody_is_taken_for_dead_who_was_told_nothing() -> None:
+    client = ClientNode("client", MANAGERS, Options(), 1)
+    client.handle(Report(Wanted("one", Role.CONSUMER)), 0)
+    client.handle(Delivery(MANAGERS[0], Found("one", "broker1")), 1)
+    client.handle(Delivery("broker1", Connected("one", Role.CONSUMER)), 2)
+    late_ns = 20 * Options().span("dead")
+    client.handle(Timer("locate", late_ns), late_ns)  # its proxy has never said where it is
+    assert client.idle()
+
+
+def test_a_client_that_is_heard_of_too_seldom_to_be_alive_is_refused() -> None:
+    with pytest.raises(SpecError, match="locate = '12s' with dead = '12s'"):
+        Options(locate="12s", dead="12s")
 
 
 def test_a_broker_is_not_taken_for_dead_where_the_proxy_is() -> None:
