@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from core.records import Envelope
+from harness.executors.local import live_with_the_parent
 from systems.api import Actuate, Decide, Delivery, Effect, Event, Timer, Verdict
 from systems.distribution import tb_adaptor
 from systems.limiting.centralised import CentralisedNode
@@ -146,6 +147,12 @@ def adaptor_drops_a_fraction(patch: Patch) -> None:
         return [replace(first, rate_rps=first.rate_rps * 0.999), *others]
 
     patch.setattr(tb_adaptor, "split_bucket", dropping)
+
+
+def begin_where_an_adaptor_drops_a_fraction() -> None:
+    """A worker process begins, with the bug in it."""
+    live_with_the_parent()
+    adaptor_drops_a_fraction(Patch())
 
 
 PLANTED = {

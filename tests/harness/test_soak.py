@@ -1,5 +1,7 @@
 """Soaking: schedules from seeds, trials, what is counted; what fails is a number that replays it."""
 
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 
 from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
+from harness.executors.local import spawning_pool
 from harness.soak.draw import HEALED_NS, LOAD_END_NS, draw, system_of
 from harness.soak.ledger import SoakLedger, Stretch, read_ledger, write_ledger
 from harness.soak.schedule import SoakRequest, SoakSchedule, fault_row, read_schedule, write_schedule
@@ -19,6 +22,7 @@ from harness.soak.variants import SOAKED
 from systems import SYSTEMS
 from systems.loader import load_system
 from testbed.faults import Handover, LinkFault, read_faults
+from tests.harness.planted import adaptor_drops_a_fraction, begin_where_an_adaptor_drops_a_fraction
 
 SEEDS = st.integers(1, 10**6)
 
@@ -82,6 +86,16 @@ def test_chunks_do_not_depend_on_each_other() -> None:
     assert [chunk[2] for chunk in alone] == [CHUNK, CHUNK]
     seeds = [seed for seed in range(1, 500) if system_of(seed) == "static-split"][:3]
     assert play_chunk(tuple(seeds), 1).last == seeds[-1]
+
+
+def test_workers_find_the_failures_that_one_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken_pool(jobs: int, begin: Callable[[], None]) -> ProcessPoolExecutor:
+        return spawning_pool(jobs, begin_where_an_adaptor_drops_a_fraction)
+
+    adaptor_drops_a_fraction(monkeypatch)
+    monkeypatch.setattr("harness.soak.session.spawning_pool", broken_pool)
+    alone, both = ([chunk.failures for chunk in soak(1, 2 * CHUNK, "tb-adaptor", jobs)] for jobs in (1, 2))
+    assert alone == both and any(alone)
 
 
 @given(st.sets(st.integers(0, 30)), st.sets(st.integers(0, 30)))

@@ -65,7 +65,7 @@ def test_a_run_that_is_wanted_twice_or_is_not_there_costs_nothing(tmp_path, eage
 
 
 def test_a_folder_that_is_not_there_holds_no_runs(tmp_path, eager):
-    verify_ahead([tmp_path / "absent" / "0123456789abcdef"] * 3, 2)
+    assert verify_ahead([tmp_path / "absent" / "0123456789abcdef"] * 3, 2) == set()
 
 
 def test_few_runs_or_one_process_are_left_to_who_asks(tmp_path, eager, monkeypatch):

@@ -14,7 +14,8 @@ from harness.run import resolve
 from paper_figs import load_figure
 from paper_figs.series import plain
 from paper_figs.srtm import adaptor, groups, table1, trace
-from paper_figs.srtm.p99 import p99_sheet, summary
+from paper_figs.srtm.p99 import STRIPS, p99_sheet, summary
+from paper_figs.style import style_of
 from tests.paper_figs.test_claims_b import KEYS, fig7_runs, fig8_runs, fig9_runs, table1_searches
 
 NO_TRACE = {option.name: option.default for option in trace.OPTIONS}
@@ -219,6 +220,14 @@ def test_what_is_there_is_drawn(figure: Any, tables: Any, column: str, value: st
     (runs,) = tables().values()
     rows = with_strips(runs[runs[column] != value])
     drawing = figure.draw({"runs": rows, "literal_runs": rows[rows.arrivals == "poisson"]})
+    panels = [axes for axes in drawing.axes if axes.get_title(loc="left")]
+    assert len(panels) == len(set(rows.arrivals)) + ("poisson" in set(rows.arrivals))
+    assert len(drawing.axes) == len(panels) * (1 + len(STRIPS)) and all(axes.has_data() for axes in drawing.axes)
+    looks = [style_of(system) for system in set(rows.system)]
+    for axes in panels:
+        assert {look.colour for look in looks} <= {line.get_color() for line in axes.lines if len(line.get_xdata())}
+    (legend,) = drawing.legends
+    assert {look.label for look in looks} <= {text.get_text() for text in legend.texts}
     drawing.canvas.draw()
     pyplot.close(drawing)
 

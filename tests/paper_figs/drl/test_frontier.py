@@ -7,7 +7,7 @@ import pytest
 
 from harness.experiment import SCALES
 from paper_figs.drl import frontier
-from paper_figs.drl.drawing import draw
+from paper_figs.drl.drawing import LOOKS, draw
 from paper_figs.drl.steady import CENTRAL, COUNTER, IDEAL, LB, SPLIT, SRTM, told
 from tests.paper_figs.tables import Case, Frames, check_published, check_spoiled, parametrised, scaled, swapped
 
@@ -161,5 +161,11 @@ def test_who_is_behind_each_time_does_not_tie_for_one_outlier() -> None:
 
 def test_what_was_not_run_is_not_drawn() -> None:
     found = runs()
-    for part in (found, found[found.group_size == 1], found[found.system == LB]):
-        assert len(draw({"runs": part, "winners": frontier.winners(part)}).axes) == 6
+    for part, blank_count in ((found, 0), (found[found.group_size == 1], 2), (found[found.system == LB], 2)):
+        drawing = draw({"runs": part, "winners": frontier.winners(part)})
+        panels = [axes for axes in drawing.axes if "not run" not in {text.get_text() for text in axes.texts}]
+        assert len(drawing.axes) == 6 and len(panels) == 6 - blank_count
+        assert all(axes.has_data() for axes in panels[:-1]), "the last is a table"
+        (legend,) = drawing.legends
+        labels = {text.get_text() for text in legend.texts}
+        assert labels == {*(LOOKS[name].label for name in part.sharing), "SLO"}

@@ -66,8 +66,12 @@ def test_more_placements_are_the_same_and_some_more(tmp_path: Path) -> None:
     ],
 )
 def test_other_topologies(topology: str, options: dict[str, Any], more: dict[str, Any], tmp_path: Path) -> None:
-    execute(spec(topology=topology, topology_options=options, study_options=OPTIONS | more), "run", tmp_path / "a")
-    assert (table(tmp_path / "a")[list(MEASURES)] >= 0).all(axis=None)
+    there = spec(topology=topology, topology_options=options)
+    execute(msgspec.structs.replace(there, study_options=OPTIONS | more), "run", tmp_path / "a")
+    execute(there, "run", tmp_path / "b")
+    found, without = (table(tmp_path / name)[list(MEASURES)] for name in "ab")
+    assert (found >= 0).all(axis=None) and len(found) == 7 * len(POLICIES)
+    assert not found.equals(without)
 
 
 @pytest.mark.parametrize(

@@ -378,6 +378,14 @@ def test_what_is_said_of_users_goes_into_datagrams(users: list[str]) -> None:
     assert len(pieces) <= 1 or sum(len(user.encode()) for user in users) > 10_000
 
 
+def test_users_with_long_names_go_into_several_datagrams() -> None:
+    said = {"\U0001d11e" * 2_000 + str(number): (1e300, -1e-300, -(2**53), 2**53) for number in range(60)}
+    pieces = list(in_pieces(said))
+    assert [row for piece in pieces for row in piece.items()] == list(said.items())
+    assert len(pieces) > 1
+    assert all(len(msgspec.msgpack.encode(UserMeasures(2**53, piece))) < 65_000 for piece in pieces)
+
+
 def test_very_many_users_are_spoken_of() -> None:
     users = [f"{number:032x}" for number in range(3_000)]
     for system in (SYSTEM, CENTRALISED):

@@ -11,6 +11,7 @@ import pytest
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.brokers.brokerd.client import BrokerClient
 from testbed.brokers.clients import STAY_NS, Consumer, Producer, Spares
+from testbed.brokers.connection import Connection
 from testbed.hosts.loop import Clock, Loop
 from tests.live import needs
 from tests.testbed.brokers.running import TOKEN, Broker, broker
@@ -158,6 +159,16 @@ def test_a_broker_that_dies_takes_with_it_only_what_it_had(scene: Scene) -> None
 
 
 def test_the_subscription_at_a_broker_that_was_left_ends(scene: Scene) -> None:
-    scene.run({MOVE_NS: lambda: scene.move("first", "second")}, SPAN_NS + STAY_NS + SECOND_NS)
+    left = list[Connection | None]()
+
+    def move() -> None:
+        left.extend(consumer._now for consumer in scene.consumers)
+        scene.move("first", "second")
+
+    def ended() -> bool:
+        return all(connection is not None and connection.is_closed for connection in left)
+
+    scene.run({MOVE_NS: move}, SPAN_NS + STAY_NS + SECOND_NS, ended)
+    assert len(left) == 2 and ended()
     scene.control["first"].leave(TOPIC, ["a", "b"])  # nobody is there to be cut off
     assert all(len(consumer.subscribed_ns) == 2 for consumer in scene.consumers)

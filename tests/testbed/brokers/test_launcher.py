@@ -4,6 +4,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from testbed.brokers.launcher import Brokers
@@ -40,3 +41,12 @@ def test_one_that_is_killed_comes_back_empty_where_it_was(brokers: Brokers) -> N
 def test_only_who_knows_the_token_commands_and_nobody_else_can_read_it(brokers: Brokers) -> None:
     assert stat.S_IMODE((brokers.folder / "token").stat().st_mode) == 0o600
     assert len(brokers.token) == 32 and brokers.stats(0)["refused_token_count"] == 0
+
+
+def test_the_token_is_on_no_command_line(brokers: Brokers) -> None:
+    roots = [psutil.Process(its.agent.pid) for its in brokers]
+    for root in roots:
+        lines = [process.cmdline() for process in [root, *root.children(recursive=True)]]
+        assert any("-token-file" in words for words in lines), lines
+        assert not any(brokers.token in word for words in lines for word in words)
+    assert len(roots) > 1

@@ -171,8 +171,11 @@ def test_questions_beyond_the_most_connections_wait_their_turn() -> None:
         gate.opened.set()
         assert node.answers(*range(12)) == [YES] * 12
         assert len(web.connections) == 3
-        order = [question for _, question in web.heard]
-        assert {*order[:3]} == {"/0", "/1", "/2"} and sorted(order[3:], key=len) != [] and len(order) == 12
+        order = [(number, int(question[1:])) for number, question in web.heard]
+        assert {question for _, question in order[:3]} == {0, 1, 2} and len(order) == 12
+        for connection in (1, 2, 3):  # each hears those that have waited longest
+            heard = [question for number, question in order if number == connection]
+            assert heard == sorted(heard)
     assert http_plane.args == (HttpReader, 256)
 
 

@@ -3,6 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import SpecError
+from testbed.links import LinkStates
 from testbed.topologies.topology import SWITCH, TOPOLOGIES, Host, Link, Topology, load_topology, mesh
 
 
@@ -31,9 +32,11 @@ def test_the_path_is_the_one_of_least_delay_then_of_fewest_links() -> None:
 
 def test_loss_jitter_and_transmission_combine_along_a_path() -> None:
     links = (Link("a", "b", 10, 2, 0.5, 8_000), Link("b", "c", 10, 3, 0.5, 16_000))
-    path = Topology("t", (Host("a"), Host("b"), Host("c")), links).path("a", "c")
+    topology = Topology("t", (Host("a"), Host("b"), Host("c")), links)
+    path = topology.path("a", "c")
     assert path.loss_probability == 0.75
     assert path.jitter_ns == 5
+    assert LinkStates(topology).state("a", "c").transmission_ns(1_000) == 1_500_000_000
 
 
 def test_srtm_lan_is_the_testbed_of_the_paper() -> None:

@@ -89,7 +89,7 @@ def test_what_it_cannot_do_is_refused(options: dict[str, Any], what: str) -> Non
         DRIVER.check(quota_of(config), config, NODES)
 
 
-@given(st.integers(0, 999), st.binary())
+@given(st.sampled_from((ADMITTED, REJECTED)) | st.integers(0, 999), st.just(b"") | st.binary())
 def test_only_two_answers_are_verdicts(status: int, body: bytes) -> None:
     verdict = DRIVER.verdict(HttpAnswer(status, body))
     assert verdict is ({ADMITTED: True, REJECTED: False}.get(status) if body == b"" else None)

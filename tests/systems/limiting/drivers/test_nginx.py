@@ -56,7 +56,7 @@ def test_a_share_is_exact_or_the_nearest_is_one(count: int, period: Fraction, no
     assert Fraction(thousandths, 1000) * node_count == quota.count / quota.period
 
 
-@given(st.integers(100, 599), st.binary(max_size=9))
+@given(st.sampled_from((200, 429)) | st.integers(100, 599), st.sampled_from((b"", b"yes")) | st.binary(max_size=9))
 def test_what_is_no_verdict_is_none(status: int, body: bytes) -> None:
     expected = {429: False}.get(status) if (status, body) != (200, b"yes") else True
     assert DRIVER.verdict(HttpAnswer(status, body)) is expected

@@ -44,6 +44,15 @@ def test_who_does_not_know_the_token_says_nothing(data: bytes, cuts: list[int]) 
         assert taken(data, cuts) == ([], False)
 
 
+@given(st.integers(0, len(TOKEN) - 1), st.integers(1, 255), st.lists(ROWS, max_size=5), st.lists(st.integers(0, 100)))
+def test_who_knows_the_token_but_for_a_byte_says_nothing(
+    at: int, off_by: int, rows: list[Row], cuts: list[int]
+) -> None:
+    nearly = bytearray(TOKEN.encode())
+    nearly[at] ^= off_by
+    assert taken(bytes(nearly) + b"".join(struct.pack(">iiq", *row) for row in rows), cuts) == ([], False)
+
+
 @pytest.fixture
 def loop() -> Iterator[tuple[Loop, LoopThread]]:
     its = Loop()

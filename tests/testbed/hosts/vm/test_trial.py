@@ -1,6 +1,7 @@
 """What the trial of virtual machines makes of runs, and that it notices what is left."""
 
 import json
+import os
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -67,6 +68,8 @@ def test_a_box_is_old_once_what_is_in_it_changes(tmp_path):
     assert not trial._is_current(box)
     box.touch()
     assert trial._is_current(box)
+    os.utime(box, (0, 0))
+    assert not trial._is_current(box)
 
 
 def test_what_a_command_prints_is_told_and_logged_and_a_failure_is_named(tmp_path):
