@@ -204,7 +204,7 @@ def test_the_readme_shows_the_record_s_count(scale: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--record", "new.json", "--against", "old.json"), "--record and --against: give one of them"),
+        (("--record", "new.json", "--against", "old.json"), "--record and --against; give one of them"),
         (("--json", "--record", "new.json"), "--record and --json"),
         (("--json", "--against", "old.json"), "--against and --json"),
         (("--add",), "--add belongs to --record"),

@@ -85,7 +85,7 @@ def test_a_digitised_curve_is_drawn_marked_and_kept(out: Path, tmp_path: Path) -
     other.write_text(f"phi_cr,phi_ss,noise,series\n0.7,2,{row.noise},dst-1\n")
     assert ratebed("report", "--out", str(out), "--published", f"{KEY}={other}")[0] == 0
     page, data = (out / "report" / f"figure-{KEY}.html").read_text(), out / "report" / "data" / KEY
-    assert "read-off.csv" in page and f"data/{KEY}/digitised-another%20one.csv" in page
+    assert "read-off.csv" in page and "another one.csv" in page
     assert len(pd.read_csv(data / "digitised-read-off.csv")) == 2, "later reports have it too"
     assert len(pd.read_csv(data / "digitised-another one.csv")) == 1
 

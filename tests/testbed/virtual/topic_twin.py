@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from core.clients import Role
 from core.seeds import generator
-from testbed.virtual.topic_kernel import NEVER_NS, Roads
+from testbed.virtual.topic_kernel import NEVER_NS, UNFINISHED_NS, Roads
 from testbed.virtual.topic_plane import VirtualTopicPlane
 
 
@@ -27,7 +27,7 @@ def fates(plane: VirtualTopicPlane, roads: Roads, until_ns: int, out_rps: float,
                 for born_ns, at_ns, broker in _sent(plane, topic, roads, client, until_ns, seed):
                     if broker:
                         accepted.append((at_ns, number, name, born_ns, broker))
-                    else:
+                    elif born_ns < until_ns - UNFINISHED_NS:
                         left[name].append(born_ns)
     served: dict[str, list[tuple[int, int]]] = {name: [] for name in plane.topics}
     free_ns = dict.fromkeys(roads.brokers, 0.0)
