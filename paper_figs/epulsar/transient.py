@@ -196,8 +196,8 @@ E14 = (
     "Transient errors of the estimates cause placements that are worse for a while, and that mend without outside help."
 )
 WHY_E14 = (
-    "After half a minute of packet loss some runs take up to two minutes until all is as before; the last seconds of "
-    "the run, nearly three minutes after it, are to wait for them (ours: the paper gives no time)."
+    "After half a minute of late probes some runs take more than a minute and a half until all is as before; the last "
+    "seconds of the run, nearly three minutes after it, are to wait for them (ours: the paper gives no time)."
 )
 CLAIMS = (Claim("E14", "ePulsar, Section 5.3", E14, ("epulsar-transient",), measure_e14, why=WHY_E14),)
 NOTES = (
@@ -205,7 +205,7 @@ NOTES = (
     "the two clients of each at one site: only the broker there is within the bound of 40 ms (16 ms, any other 46 ms). "
     "(a) no warm-up instead of 600 probes each; (b) the agents of all four brokers crash; (c) for 30 s what broker 1 "
     "and its agent send takes a way over the cloud; (d) for 30 s the link of broker 1 holds a fifth of all packets "
-    f"back for {HELD}, so that some probes are late (of lost ones nobody learns anything: they are datagrams). "
+    "back for 200 ms, so that some probes are late (of lost ones nobody learns anything: they are datagrams). "
     "Messages of the topics are not disturbed. In every run the first placements are by guess: the load manager knows "
     "no broker's place yet. Thin lines are repetitions."
 )
