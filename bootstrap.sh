@@ -36,21 +36,24 @@ apt_install() {
 
 # A daemon that comes with a package (Redis, nginx, sshd) is not to run: we start our own where we need one.
 policy=/usr/sbin/policy-rc.d
+ours="by Ratebed's bootstrap.sh, while it installs"
 keep_daemons_down() {
-    local ours="by Ratebed's bootstrap.sh, while it installs"
-    [ ! -e "$policy" ] || grep -q "$ours" "$policy" || return 0
+    [ ! -e "$policy" ] || is_our_policy || return 0
     trap 'rm -f "$policy"' EXIT
     printf '#!/bin/sh\nexit 101 # %s\n' "$ours" >"$policy"
     chmod +x "$policy"
 }
+
+is_our_policy() { grep -qs "$ours" "$policy"; }
 
 # --- Python: .venv -----------------------------------------------------------------------------
 
 python_is_recent() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
 find_python() {
-    local name
-    for name in ${PYTHON:-python3 python3.14 python3.13 python3.12 python3.11}; do
+    local name names=(python3 python3.14 python3.13 python3.12 python3.11)
+    [ -z "${PYTHON:-}" ] || names=("$PYTHON")
+    for name in "${names[@]}"; do
         if python_is_recent "$name"; then command -v "$name"; return; fi
     done
     fail "${PYTHON:-python3} is not a Python of at least 3.11; name one, as in PYTHON=python3.12"
@@ -60,18 +63,30 @@ can_make_environments() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
 packages_key() { { cat requirements-build.lock requirements.lock && echo "$PWD"; } | cksum; }
 
+python_version() { "$1" -c 'import sys; print("python%d.%d" % sys.version_info[:2])'; }
+
 packages_are_ready() {
     [ -x .venv/bin/python ] && [ "$(cat .venv/ready 2>/dev/null)" = "$(packages_key)" ] || return 1
+    [ -d ".venv/lib/$(python_version .venv/bin/python)" ] || return 1 # the system has got another Python since
     [ -z "${PYTHON:-}" ] || [ "$("$PYTHON" -VV)" = "$(.venv/bin/python -VV)" ]
 }
 
 pip_install() { .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input "$@"; }
 
+# A folder "$1" of the packages of the lock "$2", beside the environment and for its Python.
+make_packages_aside() {
+    local version
+    version=$(python_version .venv/bin/python)
+    [ "$2" -nt "$1/ready" ] || [ "$(cat "$1/ready")" != "$version" ] || return 0
+    rm -rf "$1"
+    pip_install --require-hashes --no-deps --target "$1" -r "$2" && echo "$version" >"$1/ready"
+}
+
 make_packages() {
     local python version
     command -v "${PYTHON:-python3}" >/dev/null || apt_install python3-venv || true
     python=$(find_python)
-    version=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
+    version=$(python_version "$python")
     can_make_environments "$python" || apt_install "$version-venv" || true
     can_make_environments "$python" || fail "$python lacks venv; install $version-venv, or name another PYTHON=…"
     say "installing Python packages into .venv (about 0.7 GB to download, once)"
@@ -253,9 +268,7 @@ make_pulsar() {
     install_missing mvn maven
     [ -e .pulsar/client/ready ] || say "fetching Apache Pulsar (245 MB to download, once)"
     make_program testbed.servers.pulsar.build Pulsar
-    [ requirements-pulsar.lock -nt .pulsar/client/ready ] || return 0
-    rm -rf .pulsar/client
-    pip_install --require-hashes --no-deps --target .pulsar/client -r requirements-pulsar.lock && touch .pulsar/client/ready ||
+    make_packages_aside .pulsar/client requirements-pulsar.lock ||
         say "no client of Pulsar for this Python: what needs it is skipped"
 }
 
@@ -266,9 +279,7 @@ make_browser() {
     if ! has_program chromium || ! has_program chromedriver; then
         apt_install chromium chromium-driver || say "no Chromium with its driver: tests that open the report will be skipped"
     fi
-    [ requirements-axe.lock -nt .axe/ready ] || return 0
-    rm -rf .axe
-    pip_install --require-hashes --no-deps --target .axe -r requirements-axe.lock && touch .axe/ready ||
+    make_packages_aside .axe requirements-axe.lock ||
         say "no axe-core: the test that looks for faults of the report's pages will be skipped"
 }
 
@@ -291,9 +302,7 @@ make_file_systems() {
 # --- benchmarks: DuckDB, which answers what Spark is asked ----------------------------------------------------------
 
 make_peers() {
-    [ requirements-peers.lock -nt .peers/ready ] || return 0
-    rm -rf .peers
-    pip_install --require-hashes --no-deps --target .peers -r requirements-peers.lock && touch .peers/ready ||
+    make_packages_aside .peers requirements-peers.lock ||
         say "no DuckDB: the benchmark of messages has no peer"
 }
 
@@ -303,6 +312,7 @@ if command -v flock >/dev/null; then
     exec 9<bootstrap.sh
     flock 9
 fi
+! is_our_policy || rm -f "$policy" # of one that was killed while it installed: no daemon would ever start
 packages_are_ready || make_packages "${1:-}"
 [ "${1:-}" != packages ] || exit 0
 [ .venv/ourselves -nt pyproject.toml ] || make_ourselves

@@ -135,7 +135,7 @@ CONCENTRATION = _rows(
     "tests/systems/distribution/test_search_rules.py",
     (
         "what a small broker cannot take is not shared evenly",
-        "left / (i + 1)",
+        "left / (place + 1)",
         "rate_rps / len(rcap_rps)",
         "test_max_min_makes_the_smallest_share_as_large_as_can_be",
     ),

@@ -177,8 +177,8 @@ class Controller(Adaptor):
     def _relieve(self, now_ns: int) -> list[Effect]:
         """An order to each broker that is overloaded, most loaded first."""
         rates = self._heard(now_ns)
-        capacities = {broker: self.capacities_rps[broker] for broker in rates}
-        quotas = _quotas(capacities, sum(rates.values()))
+        capacities = {broker: self.capacities_rps[broker] for broker in sorted(rates)}
+        quotas = dict(zip(capacities, max_min_quotas(list(capacities.values()), sum(rates.values())), strict=True))
         order, churn = self.options.order, self.options.churn
         self.allowance = min(float(order), self.allowance + churn * (now_ns - self.allowed_at_ns) / SECOND_NS)
         self.allowed_at_ns = now_ns
@@ -201,14 +201,6 @@ class Controller(Adaptor):
             self.ordered_ns[source] = now_ns
             effects.append(Send(source, MoveOrder(self.topic, target, min(excess_rps, room_rps), most, now_ns)))
         return effects
-
-
-def _quotas(capacities_rps: Mapping[str, float], rate_rps: float) -> dict[str, float]:
-    """Max-min shares of the topic, of at most the capacities as far as these suffice."""
-    brokers = sorted(capacities_rps, key=lambda one: (-capacities_rps[one], one))
-    if not brokers:
-        return {}
-    return dict(zip(brokers, max_min_quotas([capacities_rps[one] for one in brokers], rate_rps), strict=True))
 
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:

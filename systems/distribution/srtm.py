@@ -9,7 +9,7 @@ measures all brokers at once, and lets each broker that violates the SLO search 
 publishers that it can keep; the rest is unassigned again and the broker is full.
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -181,7 +181,8 @@ def _place(state: _State, k: int) -> None:
     rate = pool.rate_rps
     used = state.rates_rps()
     if len(waiting):
-        quotas = _quotas([rcap[n] for n in slots], rate)
+        # From the second iteration on the brokers' order is no longer that of residual capacity.
+        quotas = max_min_quotas([rcap[n] for n in slots], rate)
         for position in range(len(slots) - 1, 0, -1):
             broker = state.order[slots[position]]
             left = state.pool(state.unassigned())
@@ -192,15 +193,6 @@ def _place(state: _State, k: int) -> None:
     newcomer = state.order[slots[-1]]
     if state.config.fill_vacancy and k > 1 and used[newcomer] == 0:
         _fill_vacancy(state, newcomer, k)
-
-
-def _quotas(rcap_rps: Sequence[float], rate_rps: float) -> list[float]:
-    """Max-min quotas in the brokers' order: from the second iteration on it is no longer that of residual capacity."""
-    falling = sorted(range(len(rcap_rps)), key=lambda n: -rcap_rps[n])
-    quotas = [0.0] * len(rcap_rps)
-    for n, quota in zip(falling, max_min_quotas([rcap_rps[n] for n in falling], rate_rps), strict=True):
-        quotas[n] = quota
-    return quotas
 
 
 def _fill_vacancy(state: _State, newcomer: int, k: int) -> None:

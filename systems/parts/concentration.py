@@ -25,16 +25,17 @@ def smallest_prefix(rcap_rps: Sequence[float], rate_rps: float) -> int:
 def max_min_quotas(rcap_rps: Sequence[float], rate_rps: float) -> list[float]:
     """Shares of the topic that maximise the smallest one (step 2), float (k,), in the order given.
 
-    quota_i = min(rcap_i, rate/k), taken progressively as the artifact does: from the last broker of
-    the prefix (the fullest) to the first, each at most its even share of what is left; the first
-    takes the rest, even beyond its estimate.
+    quota_i = min(rcap_i, rate/k), taken progressively as the artifact does: from the fullest broker
+    of the prefix to the one with most room, each at most its even share of what is left; the last of
+    them takes the rest, even beyond its estimate.
     """
     left = rate_rps
     quotas = [0.0] * len(rcap_rps)
-    for i in range(len(rcap_rps) - 1, 0, -1):
-        quotas[i] = min(max(rcap_rps[i], 0.0), left / (i + 1))
+    order = by_capacity(rcap_rps)
+    for place in range(len(order) - 1, -1, -1):
+        i = order[place]
+        quotas[i] = min(max(rcap_rps[i], 0.0), left / (place + 1)) if place else left
         left -= quotas[i]
-    quotas[0] = left
     return quotas
 
 

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 from core.errors import MachineError, SystemFault
 from testbed.hosts.capabilities import require, tool
+from testbed.making import made_once
 
 FOLDER = Path(__file__).resolve().parent
 SOURCES = ("limiter_process.erl", "token_counter.erl", "token_queue.erl", "virtual_time.erl")
@@ -141,23 +142,14 @@ def compiled() -> Path:
     digest = hashlib.sha256()
     for name in SOURCES:
         digest.update(f"{name}\0".encode() + FOLDER.joinpath(name).read_bytes() + b"\0")
-    beams = CACHE / digest.hexdigest()[:16]
-    if not beams.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        # Made aside and renamed: of two that compile at once one is first, and both are right.
-        with tempfile.TemporaryDirectory(dir=CACHE, prefix=".making-") as folder:
-            made = Path(folder, "beams")
-            made.mkdir()
-            sources = [str(FOLDER / name) for name in SOURCES]
-            said = _run([str(tool("erlc")), "-Werror", "-o", str(made), *sources], folder, COMPILE_TIMEOUT_S)
-            if said.returncode:
-                raise MachineError(f"erlc failed: {said.stdout.strip()[-300:]}", "install Erlang/OTP 24 or newer")
-            try:
-                made.rename(beams)
-            except OSError:
-                if not beams.is_dir():
-                    raise
-    return beams
+    return made_once(CACHE / digest.hexdigest()[:16], _compile)
+
+
+def _compile(made: Path) -> None:
+    sources = [str(FOLDER / name) for name in SOURCES]
+    said = _run([str(tool("erlc")), "-Werror", "-o", str(made), *sources], str(made.parent), COMPILE_TIMEOUT_S)
+    if said.returncode:
+        raise MachineError(f"erlc failed: {said.stdout.strip()[-300:]}", "install Erlang/OTP 24 or newer")
 
 
 def _run(command: Sequence[str], folder: str, timeout_s: int) -> subprocess.CompletedProcess[str]:

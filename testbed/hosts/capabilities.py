@@ -5,6 +5,7 @@ A finder really tries (a namespace, a rule, a module), because installed is not 
 
 import importlib.util
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -76,9 +77,9 @@ def _in_scratch_namespace(script: str) -> bool:
 
 def _nfqueue() -> bool:
     iptables = find_iptables()
-    rule = f"{iptables} -t mangle -A PREROUTING -s 10.0.0.2 -j NFQUEUE --queue-num 2"
-    bind = f"{sys.executable} -c 'import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12).bind((0, 0))'"
-    return iptables is not None and _in_scratch_namespace(f"{rule}; {bind}")
+    rule = f"{shlex.quote(iptables or '')} -t mangle -A PREROUTING -s 10.0.0.2 -j NFQUEUE --queue-num 2"
+    bind = "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 12).bind((0, 0))"
+    return iptables is not None and _in_scratch_namespace(f"{rule}; {shlex.join([sys.executable, '-c', bind])}")
 
 
 def _pinning() -> str | bool:

@@ -7,7 +7,7 @@ import tarfile
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from shlex import quote
 
 from core.errors import MachineError
@@ -72,7 +72,8 @@ def bundle(kind: str, root: Path, *paths: Path) -> Bundle:
 def ship(connection: SshConnection, brokerd: Path | None, token: str) -> Shipped:
     """Bring what is not there yet; MachineError says what is wrong with the machine's disk or Python."""
     wanted = quote(connection.machine.folder)
-    home = connection.done(script(f"umask 077; mkdir -p {wanted}; cd {wanted}; pwd -P")).decode().strip()
+    told = connection.done(script(f"umask 077; pwd -P; mkdir -p {wanted}; cd {wanted}; pwd -P")).decode()
+    users, home = told.splitlines()
 
     def bring(what: Bundle) -> str:
         """The bundle's folder, unpacked aside and renamed where it was not there."""
@@ -86,6 +87,8 @@ def ship(connection: SshConnection, brokerd: Path | None, token: str) -> Shipped
     code, program, python = bring(code_bundle()), "", connection.machine.python
     if brokerd is not None:
         program = f"{bring(bundle('brokerd', brokerd.parent, brokerd))}/{brokerd.name}"
+    if "/" in python:  # agents run with it in folders of their own
+        python = str(PurePosixPath(users, python))
     if not python:  # that of an environment of the machine's own, made where it is not there
         path = bring(bundle("environment", CHECKOUT, *(CHECKOUT / name for name in ENVIRONMENT)))
         connection.done(f"{quote(path)}/bootstrap.sh packages", timeout_s=ENVIRONMENT_S)

@@ -125,7 +125,10 @@ make_ratebed() {
 make_box() {
     say "disk"
     umount --recursive "$root/dev" "$root/proc" "$root/sys" "$root/tmp" "$root/run"
-    findmnt --noheadings --list --output TARGET | grep "^$root/" | sort -r | xargs --no-run-if-empty umount
+    local mount
+    findmnt --noheadings --list --output TARGET | sort -r | while IFS= read -r mount; do
+        [ "${mount#"$root/"}" = "$mount" ] || umount "$mount"
+    done
     [ ${#made[@]} = 0 ] || rm -rf "${made[@]}"
     ln -sf /run/systemd/resolve/resolv.conf "$root/etc/resolv.conf"
     install -m 644 "$folder/hosts" "$root/etc/hosts"

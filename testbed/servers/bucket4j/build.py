@@ -10,12 +10,12 @@ import os
 import shlex
 import shutil
 import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 from core.errors import MachineError
 from testbed.hosts.capabilities import CHECKOUT, tool
+from testbed.making import made_once
 from testbed.maven import fetch_jars, pinned
 
 SOURCES = Path(__file__).resolve().parent
@@ -30,7 +30,9 @@ _SCRIPT = """#!/bin/sh
 here=${{0%/*}}
 [ "$*" != --version ] || exec echo "{versions}"
 logging=-Djava.util.logging.config.file=$here/logging.properties
-exec {java} "@$here/java.options" "$logging" -cp "$here:$here/lib/*" "$@"
+java={java}
+[ -x "$java" ] || java=java # that one is gone since
+exec "$java" "@$here/java.options" "$logging" -cp "$here:$here/lib/*" "$@"
 """
 
 
@@ -52,29 +54,22 @@ def _homes() -> Iterator[Path]:
 
 def built() -> Path:
     """The script; MachineError where it cannot be built."""
-    if not BINARY.is_file():
-        jdk = find_jdk()
-        if jdk is None:
-            raise MachineError(f"no JDK: {NAME} cannot be compiled", _JDK)
-        CACHE.mkdir(parents=True, exist_ok=True)
-        # Made aside and renamed: of two that build at once one is first, and both are right.
-        with tempfile.TemporaryDirectory(dir=CACHE, prefix=".making-") as aside:
-            made = Path(aside, "made")
-            repository = f"-Dmaven.repo.local={CACHE / 'maven'}"
-            fetch_jars(SOURCES, made / "lib", repository, environment={"JAVA_HOME": str(jdk)})
-            _compile(jdk, made)
-            for name in SETTINGS:
-                shutil.copyfile(SOURCES / name, made / name)
-            script = made / NAME
-            versions = ",".join(name.removesuffix(".jar") for name in pinned(SOURCES))
-            script.write_text(_SCRIPT.format(java=shlex.quote(str(jdk / "bin" / "java")), versions=versions))
-            script.chmod(0o755)
-            try:
-                made.rename(BINARY.parent)
-            except OSError:
-                if not BINARY.is_file():
-                    raise
-    return BINARY
+    return made_once(BINARY.parent, _make) / NAME
+
+
+def _make(made: Path) -> None:
+    jdk = find_jdk()
+    if jdk is None:
+        raise MachineError(f"no JDK: {NAME} cannot be compiled", _JDK)
+    repository = f"-Dmaven.repo.local={CACHE / 'maven'}"
+    fetch_jars(SOURCES, made / "lib", repository, environment={"JAVA_HOME": str(jdk)})
+    _compile(jdk, made)
+    for name in SETTINGS:
+        shutil.copyfile(SOURCES / name, made / name)
+    script = made / NAME
+    versions = ",".join(name.removesuffix(".jar") for name in pinned(SOURCES))
+    script.write_text(_SCRIPT.format(java=shlex.quote(str(jdk / "bin" / "java")), versions=versions))
+    script.chmod(0o755)
 
 
 def _folder() -> Path:

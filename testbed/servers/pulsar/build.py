@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 from testbed.hosts.capabilities import CHECKOUT
+from testbed.making import made_once
 from testbed.maven import Artifact
 
 VERSION = "4.0.8"
@@ -30,18 +31,16 @@ FIX = "make live PULSAR=yes"
 
 def unpacked() -> Path:
     """The distribution; MachineError where it cannot be had."""
-    if not HOME.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        # Made aside and renamed: of two that fetch at once one is first, and both are right.
-        with tempfile.TemporaryDirectory(dir=CACHE, prefix=".making-") as aside:
-            with tarfile.open(DISTRIBUTION.fetched(Path(aside))) as archive:
-                archive.extractall(aside, filter="data")
-            try:
-                Path(aside, HOME.name).rename(HOME)
-            except OSError:
-                if not HOME.is_dir():
-                    raise
-    return HOME
+    return made_once(HOME, _unpack)
+
+
+def _unpack(made: Path) -> None:
+    with (
+        tempfile.TemporaryDirectory(dir=made.parent) as fetched,
+        tarfile.open(DISTRIBUTION.fetched(Path(fetched))) as archive,
+    ):
+        # Its bytes are known; Python 3.11 has no filters before 3.11.4, which Debian 12's is not.
+        archive.extractall(made.parent, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
 
 
 def find_client() -> Path | None:

@@ -77,14 +77,19 @@ def test_publishers_that_move_under_load_lose_nothing_and_keep_their_order() -> 
 
 @pytest.mark.parametrize("limiter", ["leases", "throttler"])
 def test_parts_of_a_bucket_follow_the_traffic_of_publishers_that_stay(limiter: str) -> None:
-    """Its grants are the brokers' sub-buckets: in the end the first one, to which the traffic has gone, has more."""
+    """Its grants are the brokers' sub-buckets: in the end the first one, to which the traffic has gone, has more.
+
+    Brokers look at their limiter at instants of their own, between which a flow may be counted on one side only:
+    so the medians of several looks are asked for.
+    """
     found = shown(spec_of(limiter, migrates=False))
     check(found)
     assert not found.transfers and found.deliveries.resent_count == 0
-    rates = {name: [value for _, node, metric, value in found.samples if (node, metric) == (name, "bucket_rate_rps")]
+    looks = {name: [value for _, node, metric, value in found.samples if (node, metric) == (name, "bucket_rate_rps")]
              for name in ("broker1", "broker2")}  # fmt: skip
-    assert rates["broker1"][-1] > found.envelope.rate_rps / 2 > rates["broker2"][-1]
-    assert rates["broker1"][-1] + rates["broker2"][-1] <= 1.01 * found.envelope.rate_rps
+    first, second = (float(np.median(looks[name][-5:])) for name in ("broker1", "broker2"))
+    assert first > found.envelope.rate_rps / 2 > second
+    assert first + second <= 1.05 * found.envelope.rate_rps
 
 
 def test_a_broker_that_is_killed_in_the_middle_costs_time_and_copies_but_no_message() -> None:

@@ -255,6 +255,7 @@ def test_a_killed_harness_leaves_nothing(machines: Lab, tmp_path: Path) -> None:
     [
         ("/opt/none/bin/python", r"h1: no Python at /opt/none/bin/python: .*No such file"),
         ("/bin/false", r"h1: no Python at /bin/false"),
+        ("none/bin/python", r"h1: no Python at /[^:]*/none/bin/python: "),
     ],
 )
 def test_no_python_there(make: Make, machines: Lab, python: str, complaint: str) -> None:
