@@ -54,7 +54,8 @@ def _one_owner(history: RunHistory) -> Violation | None:
 def _nothing_lost(history: RunHistory) -> Violation | None:
     """Where brokers drain, nobody accepts a topic before all that was acknowledged elsewhere is delivered.
 
-    A broker whose lease ran out delivers what it has as well, but nobody waits for it.
+    A broker whose lease ran out returns its votes in favour of nobody: it delivers what it has as well, but nobody
+    waits for it.  Who names a successor has to be done before.
     """
     draining: dict[str, set[str]] = {}
     for step, what in _commands(history) if history.config.drain else ():
@@ -64,7 +65,7 @@ def _nothing_lost(history: RunHistory) -> Violation | None:
                     brokers.discard(what)
             case Fence(topic):
                 draining.setdefault(topic, set()).add(step.node)
-            case Drained(topic) | GiveBack(_, topic, _):
+            case Drained(topic) | GiveBack(_, topic, ""):
                 draining.setdefault(topic, set()).discard(step.node)
             case Open(topic):
                 others = draining.get(topic, set()) - {step.node}

@@ -174,5 +174,8 @@ PLANTED = {
         "crdt-counter", gossip_not_resumed_after_a_heal, ("at rest after the last fault", "replicas equal at rest")
     ),
     "a release before the drain": Planted("pulsar", release_before_the_drain, ("nothing acknowledged is lost",)),
+    "a release before the drain, by vote": Planted(
+        "gossip-placer", release_before_the_drain, ("nothing acknowledged is lost",)
+    ),
     "an adaptor that drops a fraction": Planted("tb-adaptor", adaptor_drops_a_fraction, ("tokens conserved",)),
 }
