@@ -46,10 +46,11 @@ def _variants(
 
 
 def _placed(*options: Options) -> tuple[SoakVariant, ...]:
+    """Each option at rest; and while all topics go round, when whoever is on the way is not judged as served."""
     alone: Options = {"hint": False, "proactive": False}
-    moving: tuple[Options, ...] = ({}, alone, {"drain": True}, {"executors": 1, "first": "hash"}, *options)
-    at_rest = _variants(_PLACED, {}, alone, *options, load=SoakLoad.TOPICS, steps=False)
-    return (*at_rest, *_variants(_ROTATING, *moving, load=SoakLoad.TOPICS, steps=False))
+    each: tuple[Options, ...] = ({}, alone, {"drain": True}, {"executors": 1, "first": "hash"}, *options)
+    at_rest, rotating = (_variants(common, *each, load=SoakLoad.TOPICS, steps=False) for common in (_PLACED, _ROTATING))
+    return (*at_rest, *rotating)
 
 
 SOAKED: dict[str, tuple[SoakVariant, ...]] = {

@@ -67,6 +67,15 @@ def test_every_system_whose_nodes_talk_is_soaked() -> None:
         assert len({invariant.name for invariant in invariants_of(load_system(key))}) > 5
 
 
+@pytest.mark.parametrize("key", ["pulsar", "all-pairs", "epulsar"])
+def test_what_is_soaked_while_topics_go_round_is_soaked_at_rest(key: str) -> None:
+    """Where they go round for ever, whether clients are served is not judged."""
+    at_rest = [variant.options for variant in SOAKED[key] if "periodic" not in variant.options]
+    rotating = [variant.options for variant in SOAKED[key] if "periodic" in variant.options]
+    assert [{**options, "periodic": "3s"} for options in at_rest] == rotating
+    assert any(options.get("drain") for options in at_rest) and any("executors" in options for options in at_rest)
+
+
 def test_the_bound_of_rest_is_a_stream_s_longest_wait_and_a_little() -> None:
     assert REST_NS == 130 * SECOND_NS
 
