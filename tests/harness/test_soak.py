@@ -67,6 +67,37 @@ def test_every_system_whose_nodes_talk_is_soaked() -> None:
         assert len({invariant.name for invariant in invariants_of(load_system(key))}) > 5
 
 
+def drawn_for(systems: set[str], seeds: range) -> list[SoakSchedule]:
+    return [draw(seed) for seed in seeds if system_of(seed) in systems]
+
+
+def test_what_throttlers_promise_where_nothing_takes_time_is_judged_often() -> None:
+    schedules = drawn_for({"throttler", "centralised-throttler"}, range(1, 3_000))
+    aligned = [one for one in schedules if one.system == "throttler" and "phase" in one.options]
+    by_cycle = [one for one in schedules if one.told]
+    for counting_on_it in (aligned, by_cycle):
+        at_once = [one for one in counting_on_it if not (one.delay_ns or one.jitter_ns or one.clocks_ahead_ns)]
+        assert len(counting_on_it) > 10
+        assert 0.3 < len(at_once) / len(counting_on_it) < 0.9
+        assert [one for one in at_once if not one.troubles], "and nothing goes wrong"
+    others = [one for one in schedules if one not in aligned and not one.told]
+    assert sum(one.delay_ns > 0 for one in others) > len(others) / 2
+
+
+def test_schedules_without_delay_are_what_they_were_but_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody else's schedules are shifted, nor what else is drawn of these."""
+    systems, seeds = set(SOAKED), range(1, 300)
+    now = drawn_for(systems, seeds)
+    monkeypatch.setattr("harness.soak.draw._at_once", lambda *told: False)
+    before = drawn_for(systems, seeds)
+    changed = [(one, other) for one, other in zip(now, before, strict=True) if one != other]
+    assert changed
+    for one, other in changed:
+        assert one.system in ("throttler", "centralised-throttler")
+        kept = {"delay_ns": other.delay_ns, "jitter_ns": other.jitter_ns, "clocks_ahead_ns": other.clocks_ahead_ns}
+        assert msgspec.structs.replace(one, **kept) == other
+
+
 @pytest.mark.parametrize("key", ["pulsar", "all-pairs", "epulsar"])
 def test_what_is_soaked_while_topics_go_round_is_soaked_at_rest(key: str) -> None:
     """Where they go round for ever, whether clients are served is not judged."""
