@@ -25,6 +25,8 @@ from systems.api import (
 )
 from systems.parts.limit import Limit, limit_of
 
+NEVER_NS = 2**62  # no run lasts so long
+
 
 class Meter:
     """How much of a bucket is in use: what was taken, less what has come back since, in exact parts of a token.
@@ -37,7 +39,7 @@ class Meter:
         times = Fraction(faster)
         self.token = limit.token_ticks * times.denominator
         self._a_ns = limit.ticks_per_ns * times.numerator
-        self._used, self._at_ns = 0, -(2**62)  # full, however far behind its clock is
+        self._used, self._at_ns = 0, -NEVER_NS  # full, however far behind its clock is
 
     def used(self, at_ns: int) -> Fraction:
         """Tokens in use at an instant."""
@@ -221,12 +223,21 @@ def rejected_in_vain(history: RunHistory, all_asked: bool = False) -> Violation 
     return None
 
 
-def first_is_admitted(tokens_of: Callable[[RunHistory], Fraction | int]) -> Invariant:
-    """A user's very first request, anywhere, finds the tokens that a node has for whom it does not know."""
+def first_is_admitted(
+    tokens_of: Callable[[RunHistory], Fraction | int],
+    until_ns: Callable[[RunHistory], int] = lambda history: NEVER_NS,
+) -> Invariant:
+    """A user's very first request, anywhere, finds the tokens that a node has for whom it does not know.
+
+    ``until_ns``: from this instant on, in true time, nobody promises that.
+    """
 
     def broken(history: RunHistory) -> Violation | None:
         seen: set[str] = set()
+        end_ns = until_ns(history)
         for step, request, verdict, _ in history.decisions:
+            if step.true_ns >= end_ns:
+                return None
             if request.user not in seen and verdict is Verdict.REJECT and request.cost <= tokens_of(history):
                 return Violation(step.true_ns, step.node, f"rejects {request.user}'s first request, of {request.cost}")
             seen.add(request.user)

@@ -55,7 +55,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.invariants import config_limit, first_is_admitted, within
+from systems.invariants import NEVER_NS, config_limit, first_is_admitted, within
 from systems.parts.lease_book import Grant, LeaseBook, LeaseClaim
 from systems.parts.lease_client import LeaseClient, Terms
 from systems.parts.limit import limit_of
@@ -359,15 +359,19 @@ def _extra(history: RunHistory) -> Fraction:
 
 
 def _without_a_lease(history: RunHistory) -> Fraction:
-    """What a client's safe share holds; without any, nothing.
-
-    Nor after a crash of the allocator: it takes the pools of users of whom nobody tells it to be empty, and the client
-    beside it hears so before it decides.
-    """
-    if history.outages.get(history.config.server or history.names[0]):
-        return Fraction(0)
+    """What a client's safe share holds; without any, nothing."""
     safe, minimum = _safe(history), Fraction(history.config.minimum)
     return max(safe * config_limit(history).capacity, minimum) if safe else safe
+
+
+def _allocator_falls_ns(history: RunHistory) -> int:
+    """When the allocator first crashes: from then on no first request need be admitted.
+
+    Back from a crash, it takes the pools of users of whom nobody tells it to be empty, and the client beside it hears
+    so before it decides.
+    """
+    server = history.config.server or history.names[0]
+    return min((begin_ns for begin_ns, _ in history.outages.get(server, ())), default=NEVER_NS)
 
 
 SYSTEM = System(
@@ -377,5 +381,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(LeaseRequest, Lend, Learn, Portions),
     transport=Transport.STREAM,  # Doorman: gRPC
-    invariants=(within(_extra, _faster), first_is_admitted(_without_a_lease)),
+    invariants=(within(_extra, _faster), first_is_admitted(_without_a_lease, _allocator_falls_ns)),
 )

@@ -1,4 +1,4 @@
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -10,7 +10,21 @@ from hypothesis import strategies as st
 from core.errors import SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
-from systems.api import Arrival, Decide, Delivery, Effect, Event, Send, SetTimer, Start, Timer, UnexpectedEvent, Verdict
+from systems.api import (
+    Arrival,
+    Decide,
+    Delivery,
+    Effect,
+    Event,
+    RunHistory,
+    Send,
+    SetTimer,
+    Start,
+    Step,
+    Timer,
+    UnexpectedEvent,
+    Verdict,
+)
 from systems.conformance import check_system
 from systems.limiting.leases import SYSTEM, Config, Learn, LeaseNode, LeaseRequest, Lend, nodes
 from systems.parts.lease_book import LeaseBook
@@ -728,3 +742,25 @@ def test_a_partition_is_survived_and_heals() -> None:
     ]
     assert len(cut_off) >= 9
     assert 0.9 * (60 + 2 * 120) <= len(admitted) <= 1.05 * (60 + 2 * 120)
+
+
+FIRST = next(one for one in SYSTEM.invariants if one.name == "the first request is admitted")
+
+
+def excused(rejected_ns: int, outages: Mapping[str, tuple[tuple[int, int], ...]], **options: Any) -> bool:
+    """Whether somebody's first request may be rejected then, on a node whose clock is a day ahead."""
+    ask = Arrival(Request(1, USER, rejected_ns))
+    day_ns = 86_400 * SECOND_NS
+    step = Step(rejected_ns + day_ns, "n2", 0, ask, (Decide(1, Verdict.REJECT),), rejected_ns)
+    config = Config(capacity=12, rate="1", **options)
+    return FIRST.broken(RunHistory(SYSTEM, config, tuple(NAMES), (step,), outages=outages)) is None
+
+
+@given(st.integers(0, 100), st.integers(0, 100), st.integers(1, 100))
+def test_a_crash_of_the_allocator_excuses_nothing_that_was_before(at_ns: int, down_ns: int, long_ns: int) -> None:
+    once = {"n1": ((down_ns, down_ns + long_ns),)}
+    twice = {"n1": ((down_ns, down_ns + long_ns), (down_ns + 200, down_ns + 201))}
+    assert excused(at_ns, once) == excused(at_ns, twice) == (at_ns >= down_ns)
+    assert excused(at_ns, {"n2": once["n1"]}, server="n2") == (at_ns >= down_ns)
+    assert not excused(at_ns, {"n3": once["n1"]}) and not excused(at_ns, {})
+    assert excused(at_ns, {}, safe="0"), "who has no safe share waits for the allocator"
