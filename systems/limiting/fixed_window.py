@@ -264,13 +264,25 @@ def _teller(history: RunHistory) -> Callable[[Step], Iterator[tuple[int, Verdict
     return told
 
 
+def _restarts(history: RunHistory, window: int) -> int:
+    """How often the store may have begun anew between two questions about a window.
+
+    They are asked in the window, on clocks that are off, and answered in time: a clock that is set back meanwhile makes
+    that longer.
+    """
+    limit, apart_ns = config_limit(history), history.clocks_apart_ns
+    begin_ns, end_ns = (limit.instant_ns(turn * limit.capacity * limit.token_ticks) for turn in (window, window + 1))
+    first_ns, last_ns = begin_ns - apart_ns, end_ns + 2 * apart_ns + timeout_ns(history.config)
+    outages = history.outages.get(_server(history), ())
+    return sum(first_ns <= down_ns and back_ns <= last_ns for down_ns, back_ns in outages)
+
+
 def _of_window(history: RunHistory) -> Violation | None:
-    """At most c in a window, once more for each restart of the store; nobody is rejected while at most c were asked.
+    """At most c in a window, once more for each restart of the store in it; nobody is rejected while c were asked for.
 
     Windows are those of the clocks of the nodes that were asked.
     """
     limit = config_limit(history)
-    allowed = limit.capacity * (1 + len(history.outages.get(_server(history), ())))
     asked: Counter[Key] = Counter()
     admitted: Counter[Key] = Counter()
     windows: dict[int, Key] = {}
@@ -289,6 +301,7 @@ def _of_window(history: RunHistory) -> Violation | None:
         if decision.verdict is Verdict.ADMIT and not decision.unanswered:
             key = windows[decision.request.id]
             admitted[key] += decision.request.cost
+            allowed = limit.capacity * (1 + _restarts(history, key[1]))
             if admitted[key] > allowed:
                 what = f"admits {admitted[key]} of {key[0]} in a window, above {allowed}"
                 return Violation(decision.step.true_ns, decision.step.node, what)

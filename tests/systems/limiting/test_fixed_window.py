@@ -11,7 +11,7 @@ from core.errors import SpecError
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.limiting.asked import RequestJournal
-from systems.api import Arrival, Decide, Delivery, Send, SetTimer, Start, Timer, Verdict
+from systems.api import Arrival, Decide, Delivery, RunHistory, Send, SetTimer, Start, Step, Timer, Verdict
 from systems.conformance import check_system
 from systems.limiting.fixed_window import JITTER_NS, SYSTEM, Config, FixedWindowNode, Increment, Total, nodes
 from testbed.faults import EVERY, Crash, LinkDuplication, Restart
@@ -159,6 +159,38 @@ def test_a_store_that_restarts_begins_to_count_anew() -> None:
     faults = (Crash(470 * MILLISECOND_NS, "n1"), Restart(480 * MILLISECOND_NS, "n1"))
     journal = run(offered, 1, faults)
     assert decisions(journal) == ["admit"] * 3 + ["reject"] * 7 + ["admit"] * 3 + ["reject"] * 6
+
+
+@pytest.mark.parametrize(
+    ("outages_ms", "apart_ms", "holds"),
+    [
+        ((), 0, False),
+        (((7_000, 7_500),), 0, True),
+        (((1_000, 2_000),), 0, False),  # another window's
+        (((1_000, 2_000), (7_000, 7_500), (20_000, 20_001)), 0, True),
+        (((5_900, 6_100),), 0, False),  # nothing of this window had been counted
+        (((5_900, 6_100),), 100, True),
+        (((8_000, 10_000),), 0, True),  # asked at the window's end, answered at the time-out's
+        (((8_000, 10_100),), 0, False),
+        (((8_000, 10_100),), 50, True),
+    ],
+)
+def test_a_restart_excuses_what_is_admitted_in_its_window(
+    outages_ms: tuple[tuple[int, int], ...], apart_ms: int, holds: bool
+) -> None:
+    """Four of three are admitted in the window from 6 s to 9 s."""
+    (windowed,) = [one for one in SYSTEM.invariants if one.name == "no more than c in a window"]
+    instants = [6 * SECOND_NS + number * 500 * MILLISECOND_NS for number in range(4)]
+    steps = [
+        Step(at_ns, "n2", 0, Arrival(Request(number, "u", at_ns)), (Decide(number, Verdict.ADMIT),), at_ns)
+        for number, at_ns in enumerate(instants)
+    ]
+    outages = tuple((down * MILLISECOND_NS, back * MILLISECOND_NS) for down, back in outages_ms)
+    history = RunHistory(
+        SYSTEM, Config(3, "1", timeout="1s"), tuple(NAMES), steps,
+        outages={"n1": outages, "n3": ((7 * SECOND_NS, 8 * SECOND_NS),)}, clocks_apart_ns=apart_ms * MILLISECOND_NS,
+    )  # fmt: skip
+    assert (windowed.broken(history) is None) == holds
 
 
 def test_counts_are_forgotten_a_window_and_the_jitter_after_they_grew() -> None:
