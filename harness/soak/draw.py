@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from core.clients import Role
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
@@ -81,6 +83,7 @@ def draw(seed: int) -> SoakSchedule:
         ahead_ns = {name: _Dice(seed, "clocks", name).between(-most_ns, most_ns) for name in everyone}
     troubles = _troubles(seed, variant, everyone, homes)
     told, moves = _told(seed, variant.load, names, everyone, homes)
+    told = tuple(sorted((*told, *_told_again(told, troubles)), key=lambda one: one.at_ns))
     return SoakSchedule(
         seed, system, dict(variant.options), tuple(names), LOAD_END_NS, delay_ns, jitter_ns, homes, ahead_ns,
         requests=_requests(seed, names, variant) if variant.load is SoakLoad.REQUESTS else (),
@@ -141,13 +144,12 @@ def _troubles(seed: int, variant: SoakVariant, everyone: list[str], homes: dict[
 
 
 def _crashes(dice: _Dice, load: SoakLoad, everyone: list[str]) -> list[tuple[Fault, ...]]:
-    mortals = [name for name in everyone if not name.startswith("client")]
     crashes: list[tuple[Fault, ...]] = []
-    up_ns = dict.fromkeys(mortals, 0)
+    up_ns = dict.fromkeys(everyone, 0)
     for _ in range(dice.one((1, 1, 2, 3))):
-        node, down_ns = dice.one(mortals), dice.between(0, _LATEST_NS)
+        node, down_ns = dice.one(everyone), dice.between(0, _LATEST_NS)
         back_ns = min(down_ns + dice.between(1, dice.one((1, 300, 4_000)) * MILLISECOND_NS), HEALED_NS)
-        copied = dice.one([name for name in mortals if name != node]) if dice.chance(0.4) else ""
+        copied = dice.one([name for name in everyone if name != node]) if dice.chance(0.4) else ""
         if down_ns > up_ns[node]:
             up_ns[node] = back_ns
             crashes.append((Crash(down_ns, node), Restart(back_ns, node, copied if load is SoakLoad.REQUESTS else "")))
@@ -232,6 +234,17 @@ def _told(
                 moves.append((Handover(at_ns, client, place),))
                 told.append(Told(at_ns, client, proxy=_proxy(place)))
     return tuple(sorted(told, key=lambda one: one.at_ns)), moves
+
+
+def _told_again(told: Sequence[Told], troubles: Sequence[tuple[Fault, ...]]) -> list[Told]:
+    """What a client hears that is back from a crash: where it is and what it wants, which it has forgotten."""
+    again: list[Told] = []
+    for back in (fault for trouble in troubles for fault in trouble if isinstance(fault, Restart)):
+        if back.node.startswith("client"):
+            before = (one for one in told if one.node == back.node and one.at_ns <= back.at_ns)
+            latest = {(one.topic, one.role): one for one in before}
+            again += [replace(one, at_ns=back.at_ns + 1) for one in latest.values() if one.wanted]
+    return again
 
 
 def _proxy(switch: str) -> str:

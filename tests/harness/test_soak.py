@@ -14,14 +14,16 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.executors.local import spawning_pool
 from harness.soak.draw import HEALED_NS, LOAD_END_NS, draw, system_of
 from harness.soak.ledger import SoakLedger, Stretch, read_ledger, write_ledger
-from harness.soak.schedule import SoakRequest, SoakSchedule, fault_row, read_schedule, write_schedule
+from harness.soak.schedule import SoakRequest, SoakSchedule, Told, fault_row, read_schedule, write_schedule
 from harness.soak.session import CHUNK, play_chunk, soak
 from harness.soak.shrink import minimised
 from harness.soak.trial import REST_NS, Breach, invariants_of, play
 from harness.soak.variants import SOAKED
 from systems import SYSTEMS
+from systems.api import Actuate
 from systems.loader import load_system
-from testbed.faults import Handover, LinkFault, read_faults
+from systems.placement.messages import Follow
+from testbed.faults import Handover, LinkFault, Restart, read_faults
 from tests.harness.planted import adaptor_drops_a_fraction, begin_where_an_adaptor_drops_a_fraction
 
 SEEDS = st.integers(1, 10**6)
@@ -105,6 +107,51 @@ def test_what_is_soaked_while_topics_go_round_is_soaked_at_rest(key: str) -> Non
     rotating = [variant.options for variant in SOAKED[key] if "periodic" in variant.options]
     assert [{**options, "periodic": "3s"} for options in at_rest] == rotating
     assert any(options.get("drain") for options in at_rest) and any("executors" in options for options in at_rest)
+
+
+def test_a_client_that_comes_back_is_told_where_it_is_and_what_it_wants() -> None:
+    seen = 0
+    for schedule in drawn_for({"pulsar", "all-pairs", "epulsar", "gossip-placer"}, range(1, 600)):
+        for back in schedule.faults():
+            if not (isinstance(back, Restart) and back.node.startswith("client")):
+                continue
+            seen += 1
+            mine = [one for one in schedule.told if one.node == back.node]
+            at, wants = "", dict[tuple[str, str], bool]()
+            for one in (one for one in mine if one.at_ns <= back.at_ns):
+                if one.proxy:
+                    at = one.proxy
+                else:
+                    wants[one.topic, one.role] = one.wanted
+            again = [one for one in mine if one.at_ns == back.at_ns + 1]
+            assert [one.proxy for one in again if one.proxy] == [at]
+            wanted = sorted((one.topic, one.role) for one in again if one.role)
+            assert wanted == sorted(key for key, is_wanted in wants.items() if is_wanted)
+            assert all(one.wanted for one in again)
+    assert seen
+
+
+def test_a_client_that_crashes_is_served_again() -> None:
+    brokers = ("broker1", "broker2")
+    nodes = ("manager1", *brokers, "store", *(f"{name}-agent" for name in brokers), "proxy1", "clienta", "clientb")
+    crash = ({"kind": "crash", "at": "5s", "node": "clientb"}, {"kind": "restart", "at": "6s", "node": "clientb"})
+    red = {
+        name: Told(SECOND_NS, name, "red", role=role)
+        for name, role in (("clienta", "producer"), ("clientb", "consumer"))
+    }
+    told = (*(Told(0, name, proxy="proxy1") for name in red), *red.values())
+    again = tuple(msgspec.structs.replace(one, at_ns=6 * SECOND_NS + 1) for one in told if one.node == "clientb")
+    options = dict(SOAKED["epulsar"][0].options)
+    schedule = SoakSchedule(1, "epulsar", options, nodes, 14 * SECOND_NS, MILLISECOND_NS, told=(*told, *again))
+    played = play(msgspec.structs.replace(schedule, troubles=(crash,)))
+    assert not played.breaches
+    follows = [
+        step.incarnation
+        for step in played.steps
+        for effect in step.effects
+        if step.node == "clientb" and isinstance(effect, Actuate) and isinstance(effect.command, Follow)
+    ]
+    assert set(follows) == {0, 1}
 
 
 def test_the_bound_of_rest_is_a_stream_s_longest_wait_and_a_little() -> None:
