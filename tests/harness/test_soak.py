@@ -1,7 +1,11 @@
 """Soaking: schedules from seeds, trials, what is counted; what fails is a number that replays it."""
 
-from collections.abc import Callable
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
+from itertools import count, islice
 from pathlib import Path
 
 import msgspec
@@ -25,6 +29,7 @@ from systems.loader import load_system
 from systems.placement.messages import Follow
 from testbed.faults import Handover, LinkFault, Restart, read_faults
 from tests.harness.planted import adaptor_drops_a_fraction, begin_where_an_adaptor_drops_a_fraction
+from tests.tidy import ROOT
 
 SEEDS = st.integers(1, 10**6)
 
@@ -163,6 +168,38 @@ def test_a_trial_is_the_same_twice() -> None:
         first, again = play(draw(seed), twice=True), play(draw(seed))
         assert repr(first.steps) == repr(again.steps)
         assert first.breaches == again.breaches
+
+
+DIGESTS = """
+import sys
+from hashlib import sha256
+
+from harness.soak.draw import draw
+from harness.soak.trial import play
+
+print(hash("soak"))
+for seed in map(int, sys.argv[1:]):
+    print(seed, sha256(repr(play(draw(seed)).steps).encode()).hexdigest())
+"""
+
+
+def digests(seeds: Iterable[int], string_hashing: int) -> list[str]:
+    """Of the histories of seeds, played in a process of its own, after a hash of it."""
+    environment = {**os.environ, "PYTHONHASHSEED": str(string_hashing)}
+    command = [sys.executable, "-c", DIGESTS, *map(str, seeds)]
+    told = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert told.returncode == 0, told.stderr
+    return told.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_histories_do_not_depend_on_how_strings_are_hashed() -> None:
+    """What a set of names is gone through by differs between processes, and not between two trials of one."""
+    seeds = [seed for system in SOAKED for seed in islice((one for one in count(1) if system_of(one) == system), 2)]
+    (hashed, *histories), (other_hashed, *others) = (digests(seeds, hashing) for hashing in (1, 2))
+    assert hashed != other_hashed
+    assert len(histories) == len(seeds)
+    assert [draw(seed).system for seed, one, other in zip(seeds, histories, others, strict=True) if one != other] == []
 
 
 def test_chunks_do_not_depend_on_each_other() -> None:
