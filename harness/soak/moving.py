@@ -21,10 +21,11 @@ from core.seeds import child_seed, generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
-from harness.soak.trial import Breach, ground
+from harness.soak.trial import Breach, clocks_apart_ns, ground, outages_of
 from systems.api import RunHistory
 from systems.distribution import migrator
 from systems.distribution.commands import MoveAway
+from systems.invariants import ANYWHERE
 from testbed.brokers.model import load_calibration
 from testbed.faults import Crash
 from testbed.trust.moved import MovedMessages
@@ -36,6 +37,8 @@ from workloads import load
 TOPIC = "topic"
 PUBLISHERS, RATE_RPS = 20, 15.0
 PATIENCE_NS = 600 * SECOND_NS  # a message that asks a sub-bucket of next to nothing waits longer, and is counted
+SETTLES_NS = 4 * SECOND_NS  # when all is offered: whatever was decided last is heard by then
+_STEP_NS = 70 * MILLISECOND_NS  # no multiple of anybody's period
 WHOLE = Envelope(1.1 * PUBLISHERS * RATE_RPS, 20.0)
 
 
@@ -70,19 +73,34 @@ def play(schedule: SoakSchedule) -> MovesPlayed:
     loop.report_every(SECOND_NS // 2)
     for at_ns, source, command in _moves(schedule, names):
         loop.call_at(at_ns, _command, loop, source, command)
-    loop.fail(schedule.faults())
+    faults = schedule.faults()
+    loop.fail(faults)
     loop.run(end_ns)
     loop.drain(end_ns + PATIENCE_NS)
-    history = RunHistory(system, config, tuple(everyone), loop.journal.steps, end_ns=loop.now_ns)
-    broken = ((one.name, one.broken(history)) for one in system.invariants)
+    at_rest = _settled(loop)
+    history = RunHistory(
+        system, config, tuple(everyone), loop.journal.steps,
+        frozenset(str(row["kind"]) for trouble in schedule.troubles for row in trouble),
+        outages_of(faults, loop.now_ns), clocks_apart_ns(schedule, faults), at_rest=at_rest, end_ns=loop.now_ns,
+    )  # fmt: skip
+    broken = ((one.name, one.broken(history)) for one in (*ANYWHERE, *system.invariants))
     wrong = [Breach(name, *violation) for name, violation in broken if violation is not None]
     found = plane.deliveries()
     commanded = sum(isinstance(command, MoveAway) for _, _, command in loop.journal.commands)
     seen = Counter(
         moves=len(plane.transfers), orders=commanded, offered=found.offered_count, resent=found.resent_count,
-        twice=found.surplus_count, waiting=found.waiting_count,
+        twice=found.surplus_count, waiting=found.waiting_count, settled=int(at_rest is True),
     )  # fmt: skip
     return MovesPlayed((*wrong, *_undelivered(plane, found, end_ns)), seen)
+
+
+def _settled(loop: MovingLoop) -> bool | None:
+    """Go on until nothing is under way; None where something always is: they report and adapt for ever."""
+    loop.run(loop.now_ns + SETTLES_NS)
+    until_ns = loop.now_ns + SETTLES_NS
+    while loop.is_quiet() is False and loop.now_ns < until_ns:
+        loop.run(loop.now_ns + _STEP_NS)
+    return None if loop.is_quiet() is False else True
 
 
 def _part(names: list[str]) -> Envelope:

@@ -3,11 +3,15 @@
 from collections import Counter
 from itertools import islice
 
+import msgspec
 import numpy as np
 import pytest
 
 from core.records import Int64
 from harness.soak.moving import play, schedules
+from systems.api import Delivery, Effect, Event, Timer
+from systems.distribution.tb_adaptor import ADAPTOR, BrokerAgent, NewLimit
+from testbed.nodes.member import Member
 from testbed.virtual.moving import Emissions, MovingPlane, Outbox
 
 
@@ -17,7 +21,7 @@ def test_nothing_is_lost_and_order_is_kept() -> None:
         played = play(schedule)
         assert played.breaches == (), schedule.seed
         seen += played.seen
-    assert min(seen[name] for name in ("moves", "orders", "resent")) > 0
+    assert min(seen[name] for name in ("moves", "orders", "resent", "settled")) > 0
 
 
 def found(count: int) -> set[str]:
@@ -39,3 +43,24 @@ def test_publishers_that_forget_what_was_not_acknowledged_are_found(monkeypatch:
 
     monkeypatch.setattr(Outbox, "again", forgotten)
     assert "nothing is lost" in found(16)
+
+
+def test_a_broker_that_keeps_its_first_limit_is_found_at_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = BrokerAgent.handle
+
+    def deaf(agent: BrokerAgent, event: Event, now_ns: int) -> list[Effect]:
+        limits = isinstance(event, Delivery) and isinstance(event.message, NewLimit)
+        return [] if limits and agent.node_id == "broker1" and agent.newest_ns else handle(agent, event, now_ns)
+
+    monkeypatch.setattr(BrokerAgent, "handle", deaf)
+    assert "tokens conserved" in found(10)
+
+
+def test_a_timer_that_outlives_its_node_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def ring(member: Member, timer: str, serial: int, true_ns: int) -> None:
+        member._body.occur(member, Timer(timer, true_ns + member.clock_offset_ns))
+
+    monkeypatch.setattr(Member, "_ring", ring)
+    crash = ({"kind": "crash", "at": "3100ms", "node": ADAPTOR}, {"kind": "restart", "at": "3200ms", "node": ADAPTOR})
+    schedule = msgspec.structs.replace(next(schedules(9_001)), troubles=(crash,))
+    assert "timers die in a crash" in {breach.invariant for breach in play(schedule).breaches}
