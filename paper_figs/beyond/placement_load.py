@@ -266,7 +266,7 @@ NOTES = (
     "it after 2 s. Where a broker gets more than it can send out its queue grows to the end of the run. Pulsar's "
     "hash spreads the load before it is one. Algorithm 1 moves a topic only to brokers that it expects to meet the "
     "bound, if there are any, and leaves it on the overloaded broker where those are full: it does not reckon with "
-    "queues. ePulsar's expectation counts the access twice (81 ms over Chicago, which takes 49; 56 ms over New "
+    "queues. ePulsar's expectation counts the access three times (81 ms over Chicago, which takes 49; 56 ms over New "
     "York): under a bound of 65 ms only New York seems to meet it, and nothing is moved. (g): where no broker seems "
     "to meet the bound all are candidates; a topic that leaves in any case then moves as often as its guard lets it. "
     f"(h), any broker within the bound: {FULL_TOPICS} topics of {FULL_RPS:g} messages/s, of which four take 80 % of "

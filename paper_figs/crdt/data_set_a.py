@@ -89,7 +89,7 @@ def measure_t3(tables: Tables) -> Evidence:
     peak = runs.pivot(index="repetition", columns="variant", values="gap_peak_count")
     for variant in SLOW:
         more, times = samples(peak[variant] - peak[F]), samples(peak[variant] / peak[F])
-        shrinks = precision.gap_shrinks(runs, variant, "gap of the {}, largest minus last")
+        shrinks = precision.gap_shrinks(runs, variant, "gap of the {}, last over largest")
         exact += [at_least(f"largest gap of the {variant} over that of the {F}", times, MUCH), shrinks]
         direction += [above(f"largest gap, {variant} minus {F}", more, 0.0, "requests"), shrinks]
     return Evidence(tuple(exact), tuple(direction))

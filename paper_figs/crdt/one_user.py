@@ -16,6 +16,7 @@ from typing import NamedTuple
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most, below
 from paper_figs.crdt import precision, usage
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F
+from paper_figs.crdt.precision import STEADY
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.figure import Figure
@@ -39,7 +40,6 @@ EXTREME, SUBSTANTIAL, BARELY, NOT_LIMITED = LOADS = (
 )
 FALLING = tuple((f"crdt-fig5.{load.number + 1}", load.name.removesuffix(" load"), load.queue) for load in LOADS)
 DEBTS = tuple((f"crdt-fig5.{load.number}", load.name.removesuffix(" load")) for load in LOADS[:2])
-STEADY = 0.95  # ours: a mean that is not below 95 % of an earlier one has not fallen
 FEW_REJECTIONS = {"quick": 15, "paper": 30}  # repetitions where the centralised limiter rejects one or two requests
 LONG_S = 10.0  # ours: what "long after" the load is
 
@@ -47,7 +47,7 @@ LONG_S = 10.0  # ours: what "long after" the load is
 def measure_precision(load: UserTrace, tables: Tables, approach: bool = False) -> Evidence:
     """The percentages, which is nearer to 100 %, and on ``approach`` that the largest gap is not the last."""
     runs = tables[f"crdt-fig5.{load.number}/runs"]
-    label = "gap of the {} to the centralised limiter, largest minus last"
+    label = "gap of the {} to the centralised limiter, last over largest"
     shrinks = [precision.gap_shrinks(runs, name, label) for name in (COUNTER, load.queue)] if approach else []
     return precision.measure(runs, shares_of(load.data_set), *shrinks)
 

@@ -128,7 +128,7 @@ def of_system(system: str, options: Options) -> Options:
     if system != "sliding-log":
         own |= {MEMORY: "columns", UNIT: "encoded"}
     told |= {reading.name: reading.of(options) for reading, value in own.items() if reading.of(options) != value}
-    if system == "crdt-queue":
+    if system != "crdt-counter":
         if BIRTHS.of(options) == "ms":
             told |= {"resolution": "1ms", "births": "clock"}
         if IDENTITY.of(options) != "not-later":

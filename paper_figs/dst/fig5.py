@@ -281,10 +281,11 @@ CLAIMS = (
 TITLE = "Requests admitted by the two graphs, and over-throttling"
 EXPERIMENT = Experiment("dst-fig5", TITLE, "DST, Fig. 5 and Table 4", points, (LOG, CURVE, BELOW_ZERO))
 NOTES = (
-    f"{SERVERS} servers; l_total is the mean total demand, evenly split at first; the literal law (no clamp: limits "
-    "may fall below 0, where nothing is admitted). The paper's load is not given: AR(1) with coefficient 0.9935 and "
-    "relative standard deviation 0.58 is calibrated to its percentages; increments have 2 % of the mean. --log adds "
-    "the arrival rate of a real log, which every server sees from an instant of its own. Demands without memory "
+    f"{SERVERS} servers; l_total is the mean total demand, evenly split at first; the literal law has no clamp: "
+    "limits may fall below 0, where nothing is admitted (reading below-zero). The paper's load is not given: AR(1) "
+    "with coefficient 0.9935 and relative standard deviation 0.58 is calibrated to its percentages; increments have "
+    "2 % of the mean. --log adds the arrival rate of a real log, which every server sees from an instant of its own. "
+    "Demands without memory "
     f"(ours; {SHORT} cycles, relative standard deviation 0.58) break the rule that more links are better. (c), (d) "
     f"are ours: news {LATE_MS[0]} ms late (a cycle has {CYCLE_MS} ms), measures of the same cycle against last known "
     "ones; messages lost; a server that crashes and begins again with its even share. The centralised throttler's "

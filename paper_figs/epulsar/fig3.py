@@ -185,7 +185,7 @@ def measure_e2(tables: Tables) -> Evidence:
     if not growth:
         raise KeyError("two round trips")
     bounds = at_each(below, "{:g} ms", last, "percent", "rtt_ms", ERROR_PERCENT, "%")
-    return Evidence((*bounds, *growth), tuple(growth))
+    return Evidence((*bounds, *growth), (*bounds, *growth))
 
 
 E1 = (

@@ -191,7 +191,7 @@ def measure_e10(tables: Tables) -> Evidence:
     exact = (
         at_least("share of topics' seconds in the bound", inside, 0.5),
         at_least("excursions that begin within 2 s of a handover", begun, 0.95),
-        at_least("excursions that end within 5 s of a migration", ended, 0.95),
+        at_least("excursions that end within 5 s of a migration, or of a handover back", ended, 0.95),
     )
     more = by_repetition(ours, "in_bound") - by_repetition(runs, "in_bound", system="pulsar")
     return Evidence(exact, (above("seconds in the bound, ePulsar minus Pulsar", samples(more)),))

@@ -79,6 +79,7 @@ def starts_at(excursion: Excursion, changes_s: Iterable[float]) -> bool:
 
 
 def ends_after(excursion: Excursion, migrations_s: Iterable[float], handovers_s: Iterable[float]) -> bool:
-    """Whether a migration, or a handover that undoes the first, came in it or just before its end."""
+    """Whether a migration, or a handover that undoes the first, came in it, and not long before its end."""
     changes = [*migrations_s, *(at_s for at_s in handovers_s if at_s > excursion.start_s + 1)]
-    return any(excursion.end_s - AFTER_MIGRATION_S <= at_s <= excursion.end_s for at_s in changes)
+    since_s = max(excursion.start_s, excursion.end_s - AFTER_MIGRATION_S)
+    return any(since_s <= at_s <= excursion.end_s for at_s in changes)

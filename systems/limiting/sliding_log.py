@@ -34,6 +34,8 @@ class Config:
     threshold: str = "2400ms"  # mean gap below which a user is urgent
     keep_last: int = 0  # elements of a user that refilling leaves, dead or not
     resolution: str = "1ns"  # of births; the thesis' clock has "1ms"
+    births: str = "unique"  # as in crdt-queue
+    identity: str = "not-later"  # as in crdt-queue
     implementation: str = "arrays"  # ours: "lists" is the slow twin, and serves very fine rates
 
 
@@ -52,6 +54,8 @@ def rule(config: Config, node_count: int) -> Rule:
         threshold=config.threshold,
         keep_last=config.keep_last,
         resolution=config.resolution,
+        births=config.births,
+        identity=config.identity,
     )
 
 

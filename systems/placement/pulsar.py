@@ -69,8 +69,9 @@ class Pulsar:
         owned = view.owned()
         for name, report in view.brokers.items():
             left_rps, mark_rps = report.out_rps, self._mark_rps(name, view)
-            here = [unit for unit in owned if view.owners[unit] == name and unit not in view.held]
-            for unit in sorted(here, key=lambda unit: -(owned[unit].in_rps + owned[unit].out_rps)):
+            here = [unit for unit in owned if view.owners[unit] == name]
+            free = [unit for unit in here if unit not in view.held]
+            for unit in sorted(free, key=lambda unit: -(owned[unit].in_rps + owned[unit].out_rps)):
                 if left_rps <= mark_rps or len(here) == 1:
                     break
                 targets[unit] = ""

@@ -71,7 +71,13 @@ def fig9_tables() -> Frames:
     """The game: hardly anything out of the bound under ePulsar, much under Pulsar, which moves nothing."""
     rows = {"pulsar": (0.6, 0.0), "epulsar": (0.997, 9.0)}
     points = [
-        {"system": system, "in_bound": share, "messages_in_bound": share, "moves_per_minute": moves}
+        {
+            "system": system,
+            "in_bound": share,
+            "messages_in_bound": share,
+            "moves_per_minute": moves,
+            "ended_by_change": 1.0,
+        }
         for system, (share, moves) in rows.items()
     ]
     return {FIG9: repeated(points, ("in_bound", "messages_in_bound"), noise=0.001)}
@@ -102,6 +108,7 @@ CASES = [
     Case("E11", fig9_tables, {
         "late seconds": on(FIG9, scaled, "in_bound", 0.9, **OURS),
         "late messages": on(FIG9, scaled, "messages_in_bound", 0.95, **OURS),
+        "seconds that stay late": on(FIG9, scaled, "ended_by_change", 0.8, **OURS),
         "Pulsar is as good": on(FIG9, scaled, "in_bound", 1.67, system="pulsar"),
     }),
 ]  # fmt: skip
@@ -241,6 +248,7 @@ def test_what_begins_and_ends_an_excursion() -> None:
     one = Excursion(21, 26)
     assert starts_at(one, [19.5]) and starts_at(one, [21.9]) and not starts_at(one, [18.9, 22.0])
     assert ends_after(one, [21.5], []) and ends_after(one, [25.9], []) and not ends_after(one, [20.9, 26.1], [])
+    assert not ends_after(Excursion(21, 22), [20.9], []), "what was before it does not end it"
     assert not ends_after(Excursion(21, inf), [21.5, 29.9], []), "what comes to no end is ended by nobody"
     assert ends_after(one, [], [25.0]) and not ends_after(one, [], [21.5])  # its own handover does not end it
 
