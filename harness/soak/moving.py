@@ -21,7 +21,7 @@ from core.seeds import child_seed, generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
-from harness.soak.trial import Breach, clocks_apart_ns, ground, outages_of
+from harness.soak.trial import Breach, clocks_apart_ns, ground, judged, outages_of
 from systems.api import RunHistory
 from systems.distribution import migrator
 from systems.distribution.commands import MoveAway
@@ -83,8 +83,7 @@ def play(schedule: SoakSchedule) -> MovesPlayed:
         frozenset(str(row["kind"]) for trouble in schedule.troubles for row in trouble),
         outages_of(faults, loop.now_ns), clocks_apart_ns(schedule, faults), at_rest=at_rest, end_ns=loop.now_ns,
     )  # fmt: skip
-    broken = ((one.name, one.broken(history)) for one in (*ANYWHERE, *system.invariants))
-    wrong = [Breach(name, *violation) for name, violation in broken if violation is not None]
+    wrong = judged(history, (*ANYWHERE, *system.invariants))
     found = plane.deliveries()
     commanded = sum(isinstance(command, MoveAway) for _, _, command in loop.journal.commands)
     seen = Counter(

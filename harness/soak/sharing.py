@@ -20,7 +20,7 @@ from core.registry import configure
 from core.units import SECOND_NS, duration_ns
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
-from harness.soak.trial import Breach, clocks_apart_ns, ground, outages_of
+from harness.soak.trial import Breach, clocks_apart_ns, ground, judged, outages_of
 from studies.sharing.deployment import released_by
 from studies.sharing.rules import SHARINGS, Sharing
 from systems.api import RunHistory
@@ -78,8 +78,7 @@ def play(schedule: SoakSchedule) -> tuple[Breach, ...]:
         released_ns = released_by(loop.parts, at_ns, where, count, whole, 0)
         return tuple(_excess(history, released_ns, _granted_bound(history, way, loop)))
     # The run is cut off while messages wait and ask: nobody is at rest.
-    broken = ((one.name, one.broken(history)) for one in (*ANYWHERE, *system.invariants))
-    wrong = [Breach(name, *violation) for name, violation in broken if violation is not None]
+    wrong = judged(history, (*ANYWHERE, *system.invariants))
     return (*wrong, *_unpaid(history, loop.released_ns), *_excess(history, loop.released_ns, _decided_bound(history)))
 
 

@@ -3,6 +3,7 @@
 What is left out of a schedule leaves the rest as it was: random draws of links and nodes are named by them.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -12,7 +13,7 @@ from core.errors import SpecError
 from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.soak.schedule import SoakSchedule
-from harness.soak.trial import Played, play
+from harness.soak.trial import HISTORY, Breach, Played, play
 from systems.placement.cast import AGENT
 
 Item = TypeVar("Item")
@@ -35,10 +36,17 @@ def shrink(failed: Played, say: Callable[[int], None] = lambda size: None) -> Pl
     return search.best
 
 
+def _kind(breach: Breach) -> tuple[str, str]:
+    """What must stay the same: the invariant, and the kind of an error that is none of ours (``trial.said``)."""
+    error = re.match(r"(\w+) in \S+\.py, line \d+:", breach.what)
+    return breach.invariant, error[1] if error else ""
+
+
 class _Search:
     def __init__(self, failed: Played, say: Callable[[int], None]):
         self.best, self.left, self._say = failed, _TRIALS_MAXIMUM, say
-        self._wanted = failed.breaches[0].invariant
+        self._wanted = _kind(failed.breaches[0])
+        self._twice = self._wanted[0] == HISTORY
 
     def accepts(self, schedule: SoakSchedule) -> bool:
         """Keep the schedule as the best, if it is one and fails alike."""
@@ -46,10 +54,10 @@ class _Search:
             return False
         self.left -= 1
         try:
-            played = play(schedule)
+            played = play(schedule, self._twice)
         except SpecError:
             return False  # no schedule: a role is missing, or a fault names nobody
-        alike = [breach for breach in played.breaches if breach.invariant == self._wanted]
+        alike = [breach for breach in played.breaches if _kind(breach) == self._wanted]
         if not alike:
             return False
         self.best = Played(schedule, tuple(alike), played.steps)

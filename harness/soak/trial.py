@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
+from traceback import extract_tb
 
 import msgspec
 
@@ -11,7 +13,7 @@ from core.registry import configure
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.plane import SoakPlane
 from harness.soak.schedule import SoakSchedule
-from systems.api import Invariant, Node, Report, RunHistory, Step, System
+from systems.api import Invariant, Node, Report, RunHistory, Step, System, Violation
 from systems.invariants import COMMON
 from systems.loader import load_system
 from systems.placement.cast import AGENT
@@ -27,6 +29,7 @@ _STEP_NS = 470 * MILLISECOND_NS  # no multiple of anybody's period
 PATIENCE_NS = 4 * SECOND_NS  # nobody is at rest before: what is said last is still to be taken in
 PLACED_PATIENCE_NS = 20 * SECOND_NS  # for sessions that run out and brokers that are taken for dead
 
+HISTORY = "one seed, one history"
 RULES = "keeps its interface"  # the invariant that the referee of every run keeps
 
 
@@ -60,7 +63,7 @@ def play(schedule: SoakSchedule, twice: bool = False) -> Played:
         again = _play(schedule)
         if repr(again.steps) != repr(played.steps):
             at_ns, node = _parting(played.steps, again.steps)
-            breach = Breach("one seed, one history", at_ns, node, "another history the second time")
+            breach = Breach(HISTORY, at_ns, node, "another history the second time")
             return Played(schedule, (*played.breaches, breach), played.steps)
     return played
 
@@ -79,27 +82,38 @@ def _play(schedule: SoakSchedule) -> Played:
     everyone = list(system.nodes(list(schedule.nodes), config, 0))
     topology, faults = ground(schedule, everyone), schedule.faults()
     loop = _loop(schedule, system, config, topology)
+    loop.fail(faults)
+    for node, offered in schedule.load().items():
+        loop.offer(node, offered)
+    for told in schedule.told:
+        loop.inject(told.node, told.at_ns, Report(told.measurement()))
     try:
-        loop.fail(faults)
-        for node, offered in schedule.load().items():
-            loop.offer(node, offered)
-        for told in schedule.told:
-            loop.inject(told.node, told.at_ns, Report(told.measurement()))
         at_rest = _run(loop, schedule, faults, isinstance(config, Options))
-    except HarnessError as error:
-        return Played(schedule, (Breach(RULES, loop.now_ns, "", str(error)),), loop.journal.steps)
+    except Exception as error:  # whoever raised it: without the seed nobody could look
+        return Played(schedule, (Breach(RULES, loop.now_ns, "", said(error)),), loop.journal.steps)
     history = _history(schedule, system, config, topology, everyone, loop, at_rest)
-    return Played(schedule, judged(history), history.steps)
+    return Played(schedule, judged(history, invariants_of(system)), history.steps)
 
 
-def judged(history: RunHistory) -> tuple[Breach, ...]:
-    """The invariants that do not hold."""
+def judged(history: RunHistory, invariants: Iterable[Invariant]) -> tuple[Breach, ...]:
+    """Those of the invariants that do not hold, and that cannot be judged."""
     breaches = []
-    for invariant in invariants_of(history.system):
-        violation = invariant.broken(history)
+    for invariant in invariants:
+        try:
+            violation = invariant.broken(history)
+        except Exception as error:
+            violation = Violation(history.end_ns, "", said(error))
         if violation is not None:
             breaches.append(Breach(invariant.name, *violation))
     return tuple(breaches)
+
+
+def said(error: Exception) -> str:
+    """What ended a trial: a sentence of ours, or of another error its kind, its place and its words."""
+    if isinstance(error, HarnessError):
+        return str(error)
+    where = extract_tb(error.__traceback__)[-1]
+    return f"{type(error).__name__} in {Path(where.filename).name}, line {where.lineno}: {error}"
 
 
 def _loop(schedule: SoakSchedule, system: System, config: object, topology: Topology) -> EventLoop:

@@ -39,8 +39,10 @@ def _unpack(made: Path) -> None:
         tempfile.TemporaryDirectory(dir=made.parent) as fetched,
         tarfile.open(DISTRIBUTION.fetched(Path(fetched))) as archive,
     ):
-        # Its bytes are known; Python 3.11 has no filters before 3.11.4, which Debian 12's is not.
-        archive.extractall(made.parent, **({"filter": "data"} if hasattr(tarfile, "data_filter") else {}))
+        # Its bytes are pinned.  Debian 12's Python, 3.11.2, has no filters yet.
+        if hasattr(tarfile, "data_filter"):
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(made.parent)
 
 
 def find_client() -> Path | None:
