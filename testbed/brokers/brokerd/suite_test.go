@@ -71,15 +71,31 @@ type another struct{ way string }
 
 func (p *player) differs(format string, words ...any) { panic(another{fmt.Sprintf(format, words...)}) }
 
-// played is how a case went: empty, as told.
+// played is how a case went: empty, as told. Any other panic is a bug, and goes on.
 func played(t *testing.T, on stage, play func(*player)) (way string) {
 	defer func() {
-		if ended, isOurs := recover().(another); isOurs {
-			way = ended.way
+		switch what := recover().(type) {
+		case nil:
+		case another:
+			way = what.way
+		default:
+			panic(what)
 		}
 	}()
 	play(&player{t, on})
 	return ""
+}
+
+func TestABugInACaseIsNotAsTold(t *testing.T) {
+	if way := played(t, stage{}, func(p *player) { p.differs("so") }); way != "so" {
+		t.Errorf("it goes %q", way)
+	}
+	defer func() {
+		if bug := recover(); bug != "a bug" {
+			t.Errorf("out comes %v", bug)
+		}
+	}()
+	played(t, stage{}, func(*player) { panic("a bug") })
 }
 
 // client is one connection.
