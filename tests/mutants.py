@@ -3,7 +3,8 @@
 Each mutant is one automatic edit of the systems' protocol code: a comparison flipped, a whole number one more, plus for
 minus, a condition negated, ``and`` for ``or``, ``max`` for ``min``, a statement left out.  It is killed when a schedule
 breaks an invariant that the code as it is keeps; each lives in a process of its own.  The ledger has every mutant, and
-which seed killed it; survivors are to be looked at: an edit may change nothing, or only what nobody promises.
+which seed killed it; survivors are to be looked at: an edit may change nothing, or only what nobody promises.  One
+whose process ended of something else, a full machine say, is undecided, and is played again by the next call.
 """
 
 import argparse
@@ -22,9 +23,12 @@ from pathlib import Path
 import msgspec
 
 from core.seeds import generator
+from core.writing import replace_file
 from tests.tidy import ROOT
 
-SECONDS_MAXIMUM = 120  # of one mutant; one that takes longer never ends, and is killed
+SECONDS_MAXIMUM = 120.0  # of processor time of one mutant; one that takes longer never ends, and is killed
+BASELINE_SECONDS = 3_600.0  # the same, of the code as it is with all schedules
+PATIENCE = 30  # times as long by the clock: a machine may be busy, and a process may wait for nothing
 LIMITERS, QUEUES = "systems/limiting", ("crdt-queue", "sliding-log")
 PLACED = ("epulsar",)
 OURS = ("systems", "harness", "testbed", "studies")  # what an edited module is imported by
@@ -35,6 +39,7 @@ TARGETS = {  # file -> systems whose schedules reach it
     f"{LIMITERS}/overwrite.py": ("overwrite",),
     f"{LIMITERS}/owner_global.py": ("owner-global",),
     f"{LIMITERS}/counter_node.py": ("crdt-counter",),
+    f"{LIMITERS}/counter_fast.py": ("crdt-counter",),
     f"{LIMITERS}/crdt_counter_literal.py": ("crdt-counter",),
     f"{LIMITERS}/crdt_queue_literal.py": QUEUES,
     f"{LIMITERS}/queue_arrays.py": QUEUES,
@@ -49,12 +54,14 @@ TARGETS = {  # file -> systems whose schedules reach it
     "systems/parts/portion.py": ("leases", "throttler"),
     "systems/parts/gather_loop.py": ("owner-global",),
     "systems/parts/gossip.py": ("crdt-counter", "crdt-queue"),
+    "systems/parts/majority_lease.py": ("gossip-placer",),
     "systems/parts/limit.py": ("static-split", "centralised"),
     "systems/parts/questions.py": ("centralised", "redis-gcra"),
     "systems/parts/token_bucket.py": ("tb-adaptor",),
     "systems/distribution/tb_adaptor.py": ("tb-adaptor",),
     "systems/placement/broker.py": PLACED,
     "systems/placement/client.py": PLACED,
+    "systems/placement/gossip_broker.py": ("gossip-placer",),
     "systems/placement/manager.py": PLACED,
     "systems/placement/store.py": PLACED,
 }
@@ -72,12 +79,16 @@ SWAPS = {"max": "min", "min": "max", "any": "all", "all": "any"}
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """One edit; ``killer``: "seed 12: invariant", "" for a survivor."""
+    """One edit; ``killer``: "seed 12: invariant", "" for a survivor.
+
+    ``undecided``: why it is neither, where its process ended of something else.
+    """
 
     file: str
     line: int
     edit: str
     killer: str = ""
+    undecided: str = ""
 
 
 class MutantLedger(msgspec.Struct, frozen=True):
@@ -92,6 +103,19 @@ class MutantLedger(msgspec.Struct, frozen=True):
     def killed(self) -> int:
         """How many were noticed."""
         return sum(bool(mutant.killer) for mutant in self.mutants)
+
+    @property
+    def decided(self) -> int:
+        """How many were killed, or have survived."""
+        return sum(not mutant.undecided for mutant in self.mutants)
+
+
+class Unanswered(Exception):
+    """A process has not said what it was asked; ``by_itself``: for what its code does, not for what befell it."""
+
+    def __init__(self, why: str, by_itself: bool):
+        super().__init__(why)
+        self.by_itself = by_itself
 
 
 @dataclass(frozen=True)
@@ -187,25 +211,43 @@ def mutated(file: str, number: int) -> tuple[ast.Module, Mutant]:
     return ast.fix_missing_locations(tree), Mutant(file, line, site.edit)
 
 
-def in_a_process(work: Callable[[], str]) -> str:
-    """What ``work`` says, in a process of its own that imports every system anew."""
+def in_a_process(work: Callable[[], str], seconds: float = SECONDS_MAXIMUM) -> str:
+    """What ``work`` says, in a process of its own that imports every system anew; Unanswered where it says nothing."""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        signal.alarm(SECONDS_MAXIMUM)
         try:
+            _limit(seconds)
             for name in [name for name in sys.modules if name.partition(".")[0] in OURS]:
                 del sys.modules[name]
-            told = work()
+            told = work(), "", True
         except BaseException as error:
-            told = f"{type(error).__name__}: {error}"[:200]
+            is_its_own = isinstance(error, Exception) and not isinstance(error, MemoryError)
+            told = "", f"{type(error).__name__}: {error}"[:200], is_its_own
         os.write(writer, pickle.dumps(told))
         os._exit(0)
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         content = stream.read()
-    os.waitpid(child, 0)
-    return str(pickle.loads(content)) if content else "it does not end"
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if code == -signal.SIGPROF:
+        raise Unanswered("it does not end", by_itself=True)
+    if code or not content:
+        raise Unanswered(f"its process ended with {code}", by_itself=False)
+    answer, why, by_itself = pickle.loads(content)
+    if why:
+        raise Unanswered(why, by_itself)
+    return str(answer)
+
+
+def _limit(seconds: float) -> None:
+    """Signals end this process when it has had its processor time, or lasts far too long by the clock."""
+    for alarm, timer, limit in (
+        (signal.SIGPROF, signal.ITIMER_PROF, seconds),
+        (signal.SIGALRM, signal.ITIMER_REAL, seconds * PATIENCE),
+    ):
+        signal.signal(alarm, signal.SIG_DFL)
+        signal.setitimer(timer, limit)
 
 
 def first_breach(systems: tuple[str, ...], seeds: int, known: frozenset[str] = frozenset()) -> str:
@@ -217,6 +259,8 @@ def first_breach(systems: tuple[str, ...], seeds: int, known: frozenset[str] = f
         for seed in islice((seed for seed in count(1) if system_of(seed) == system), seeds):
             try:
                 breaches = [breach.invariant for breach in play(draw(seed)).breaches]
+            except MemoryError:  # of the machine, perhaps
+                raise
             except Exception as error:
                 breaches = [type(error).__name__]
             new = [name for name in breaches if f"{seed} {name}" not in known]
@@ -226,7 +270,7 @@ def first_breach(systems: tuple[str, ...], seeds: int, known: frozenset[str] = f
 
 
 def baseline(seeds: int) -> frozenset[str]:
-    """What the code as it is breaks: nobody's kill."""
+    """What the code as it is breaks: nobody's kill.  Unanswered where it does not say."""
 
     def every() -> str:
         from harness.soak.draw import draw, system_of
@@ -238,11 +282,7 @@ def baseline(seeds: int) -> frozenset[str]:
                 known += [f"{seed} {breach.invariant}" for breach in play(draw(seed)).breaches]
         return "\n".join(known)
 
-    global SECONDS_MAXIMUM
-    before, SECONDS_MAXIMUM = SECONDS_MAXIMUM, 3_600
-    told = in_a_process(every)
-    SECONDS_MAXIMUM = before
-    return frozenset(filter(None, told.split("\n")))
+    return frozenset(filter(None, in_a_process(every, BASELINE_SECONDS).split("\n")))
 
 
 def judge(file: str, number: int, seeds: int, known: frozenset[str]) -> Mutant:
@@ -270,7 +310,29 @@ def judge(file: str, number: int, seeds: int, known: frozenset[str]) -> Mutant:
         sys.meta_path.insert(0, Finder())  # type: ignore[arg-type]
         return first_breach(TARGETS[file], seeds, known)
 
-    return msgspec.structs.replace(mutant, killer=in_a_process(live))
+    return outcome_of(mutant, live)
+
+
+def outcome_of(mutant: Mutant, work: Callable[[], str]) -> Mutant:
+    """The mutant with what its process says, or why that says nothing."""
+    try:
+        return msgspec.structs.replace(mutant, killer=in_a_process(work))
+    except Unanswered as ended:
+        told = {"killer" if ended.by_itself else "undecided": str(ended)}
+        return msgspec.structs.replace(mutant, **told)
+
+
+def word_of(mutant: Mutant) -> str:
+    """What became of it."""
+    return mutant.killer or (f"UNDECIDED: {mutant.undecided}" if mutant.undecided else "SURVIVES")
+
+
+def summary(ledger: MutantLedger) -> str:
+    """How many were killed, of those that are decided."""
+    killed, of = ledger.killed, ledger.decided
+    left = len(ledger.mutants) - of
+    words = f"; {left} undecided, which the next call plays again" if left else ""
+    return f"{killed} of {of} mutants killed: {100 * killed / max(1, of):.0f} %{words}"
 
 
 def main() -> int:
@@ -283,19 +345,25 @@ def main() -> int:
     import harness.soak.trial  # noqa: F401  # with all packages that are not ours: forks have them already
     from harness.code_version import commit
 
-    version, known = commit(), baseline(asked.seeds)
+    version = commit()
+    try:
+        known = baseline(asked.seeds)
+    except Unanswered as ended:
+        print(f"the code as it is: {ended}", file=sys.stderr)
+        return 2
     before = MutantLedger(version, asked.seeds, ())
     if asked.ledger.exists():
         before = msgspec.json.decode(asked.ledger.read_bytes(), type=MutantLedger)
-    done = before.mutants if (before.commit, before.seeds) == (version, asked.seeds) else ()
-    ledger = MutantLedger(version, asked.seeds, done, before.reasons)
-    for file, number in sample(asked.count)[len(done) :]:
+    done = list(before.mutants) if (before.commit, before.seeds) == (version, asked.seeds) else []
+    for place, (file, number) in enumerate(sample(asked.count)):
+        if place < len(done) and not done[place].undecided:
+            continue
         last = judge(file, number, asked.seeds, known)
-        print(f"{last.killer or 'SURVIVES':<45.45} {last.file}:{last.line}: {last.edit}", flush=True)
-        ledger = msgspec.structs.replace(ledger, mutants=(*ledger.mutants, last))
-        asked.ledger.write_bytes(msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
-    count_of = len(ledger.mutants)
-    print(f"{ledger.killed} of {count_of} mutants killed: {100 * ledger.killed / max(1, count_of):.0f} %")
+        print(f"{word_of(last):<45.45} {last.file}:{last.line}: {last.edit}", flush=True)
+        done[place : place + 1] = [last]
+        ledger = MutantLedger(version, asked.seeds, tuple(done), before.reasons)
+        replace_file(asked.ledger, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
+    print(summary(MutantLedger(version, asked.seeds, tuple(done))))
     return 0
 
 
