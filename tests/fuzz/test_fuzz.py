@@ -3,6 +3,8 @@
 import io
 import json
 import random
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -19,7 +21,7 @@ from ratebed.options import figure_options
 from tests.fuzz.__main__ import enter
 from tests.fuzz.mutate import LENGTH_MAXIMUM, mutated
 from tests.fuzz.parsers import PARSERS, Parser, seeds
-from tests.fuzz.worker import Outcome, judged
+from tests.fuzz.worker import CURRENT, Outcome, judged, run, warm_up, work
 
 FOLDER_IS_SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -228,6 +230,84 @@ def test_the_ledger_adds_up(tmp_path):
     assert kept["inputs"] == 16 and kept["parsers"]["log"]["runs"] == 2
     assert kept["parsers"]["log"]["failures"] == {"log/found-1": "KeyError"}
     assert kept["parsers"]["log"]["slowest_seconds"] == 0.7 and kept["parsers"]["log"]["largest_megabytes"] == 90
+
+
+class _Death(BaseException):
+    """A worker ends, of an input."""
+
+
+def _deadly(data: bytes, folder: Path) -> None:
+    if data == b"guilty":
+        raise _Death
+    if data == b"wrong":
+        raise KeyError(0)
+
+
+def _dies(data: bytes, folder: Path) -> None:
+    raise _Death
+
+
+@pytest.fixture
+def corpus(tmp_path, monkeypatch):
+    """That of the parser "planted", in the order in which a worker warms up; it tries the last first."""
+    folder = tmp_path / "corpus" / "planted"
+    folder.mkdir(parents=True)
+    for name in ("guilty", "wrong"):
+        (folder / name).write_bytes(name.encode())
+    monkeypatch.setitem(PARSERS, "planted", Parser(_deadly))
+    for module in ("parsers", "worker"):
+        monkeypatch.setattr(f"tests.fuzz.{module}.CORPUS", folder.parent)
+    return folder
+
+
+def _run_as(monkeypatch, does: Callable[[str, Path], object]) -> Outcome:
+    """One worker, which in place of a process does this, until it dies."""
+
+    def played(command, timeout):
+        name, folder = command[-4], Path(command[-1])
+        try:
+            does(name, folder)
+        except _Death:
+            return subprocess.CompletedProcess(command, 9)
+        return subprocess.CompletedProcess(command, 1)
+
+    monkeypatch.setattr("tests.fuzz.worker.resource.setrlimit", lambda what, limits: None)
+    monkeypatch.setattr("tests.fuzz.worker.subprocess.run", played)
+    return run("planted", 1, 1e-9)  # it lasts longer
+
+
+def test_of_a_worker_that_dies_stays_what_it_had_found(corpus, monkeypatch):
+    outcome = _run_as(monkeypatch, lambda name, folder: work(name, 1, 60.0, folder))
+    assert outcome.failures == {"planted/wrong": "KeyError: 0", "planted/guilty": "its process ended with 9"}
+    assert outcome.inputs == 2
+    assert sorted(path.name for path in corpus.iterdir()) == ["guilty", "wrong"]  # they are kept already
+
+
+def test_a_worker_that_dies_as_it_warms_up_names_the_input(corpus, monkeypatch):
+    outcome = _run_as(monkeypatch, warm_up)
+    assert outcome.failures == {"planted/guilty": "its process ended with 9"}
+    assert len(list(corpus.iterdir())) == 2
+
+
+def test_a_worker_that_dies_of_no_input_accuses_none(corpus, monkeypatch):
+    outcome = _run_as(monkeypatch, lambda name, folder: None)
+    assert outcome.failures == {"planted": "its process ended with 1, before any input"}
+    assert len(list(corpus.iterdir())) == 2
+
+
+def test_an_input_that_is_not_kept_yet_is(corpus, monkeypatch):
+    (corpus / "guilty").unlink()
+    monkeypatch.setitem(PARSERS, "planted", Parser(_dies))
+    monkeypatch.setattr("tests.fuzz.worker.seeds", lambda name: [b"new"])
+    (file,) = _run_as(monkeypatch, warm_up).failures
+    assert file.startswith("planted/found-") and (corpus.parent / file).read_bytes() == b"new"
+
+
+def test_a_warm_up_goes_on_after_an_input_that_hangs(corpus, tmp_path, monkeypatch):
+    monkeypatch.setitem(PARSERS, "planted", Parser(lambda data, folder: data == b"wrong" or _endless(data, folder)))
+    monkeypatch.setattr("tests.fuzz.worker.WARM_UP_S", 0.2)
+    warm_up("planted", tmp_path)
+    assert (tmp_path / CURRENT).read_bytes() == b"wrong"
 
 
 @pytest.mark.long

@@ -12,16 +12,19 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from types import FrameType
 
+from core.writing import replace_file
 from tests.fuzz.mutate import mutated
 from tests.fuzz.parsers import CORPUS, complaint, seeds
 
 INPUT_S, INPUT_BYTES = 5.0, 1 << 30  # of an input
+WARM_UP_S = 30.0  # of a kept input the first time, with what its parser imports and compiles
 GRACE_S = 60.0  # of a worker that is stuck where no signal is heard, beside its time
-CURRENT, SAID = "current", "outcome.json"
+CURRENT, TRIED, FOUND, SAID = "current", "tried", "found.jsonl", "outcome.json"  # TRIED: a byte an input
 _KEPT = 5  # failures of one kind say no more than these
 
 
@@ -54,14 +57,35 @@ def run(name: str, seed: int, seconds: float) -> Outcome:
                 code = subprocess.run(command, timeout=left * 20 + GRACE_S).returncode
             except subprocess.TimeoutExpired:
                 code = -signal.SIGKILL
-            part = Outcome(**json.loads((folder / SAID).read_text())) if (folder / SAID).exists() else Outcome(seed)
-            (folder / SAID).unlink(missing_ok=True)
+            part = _told(folder, seed)
             if code:
                 part.seconds = max(part.seconds, time.monotonic() - began)
-                data = (folder / CURRENT).read_bytes() if (folder / CURRENT).exists() else b""
-                part.failures[_keep(name, data)] = f"its process ended with {code}"
+                part.failures |= _guilty(name, folder, f"its process ended with {code}")
             _add(total, part)
+            for file in (CURRENT, TRIED, FOUND, SAID):
+                (folder / file).unlink(missing_ok=True)
     return total
+
+
+def _told(folder: Path, seed: int) -> Outcome:
+    """What a worker says at its end; of one that died, what it had tried and found by then."""
+    if (folder / SAID).exists():
+        return Outcome(**json.loads((folder / SAID).read_text()))
+    outcome = Outcome(seed)
+    if (folder / TRIED).exists():
+        outcome.inputs = (folder / TRIED).stat().st_size
+    if (folder / FOUND).exists():
+        for line in (folder / FOUND).read_text().splitlines():
+            with suppress(ValueError):  # it died while it wrote this
+                outcome.failures |= json.loads(line)
+    return outcome
+
+
+def _guilty(name: str, folder: Path, why: str) -> dict[str, str]:
+    """The input that a worker died of, as a failure; without one, it was none of the inputs."""
+    if not (folder / CURRENT).exists():
+        return {name: f"{why}, before any input"}
+    return {_keep(name, (folder / CURRENT).read_bytes()): why}
 
 
 def _add(total: Outcome, part: Outcome) -> None:
@@ -73,26 +97,37 @@ def _add(total: Outcome, part: Outcome) -> None:
 
 
 def _keep(name: str, data: bytes) -> str:
-    """Keep an input in the corpus; returns its file's name."""
+    """Keep an input in the corpus, unless it is there; returns its file's name."""
+    for kept in sorted((CORPUS / name).iterdir()):
+        if kept.read_bytes() == data:
+            return f"{name}/{kept.name}"
     path = CORPUS / name / f"found-{hashlib.sha256(data).hexdigest()[:12]}"
     path.write_bytes(data)
     return f"{name}/{path.name}"
 
 
-def judged(name: str, data: bytes, folder: Path) -> str:
-    """``complaint`` within the time of an input."""
+def judged(name: str, data: bytes, folder: Path, limit_s: float = 0.0) -> str:
+    """``complaint`` within ``limit_s``, or else the time of an input."""
+    limit_s = limit_s or INPUT_S
 
     def ring(number: int, frame: FrameType | None) -> None:
         raise _TooSlow
 
     signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, INPUT_S)
+    signal.setitimer(signal.ITIMER_PROF, limit_s)
     try:
         return complaint(name, data, folder)
     except _TooSlow:
-        return f"takes more than {INPUT_S:.0f} s"
+        return f"takes more than {limit_s:.0f} s"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+
+
+def warm_up(name: str, folder: Path) -> None:
+    """What parsers import, compile and keep is not their inputs': so all kept inputs once, and ``work`` judges them."""
+    for data in seeds(name):
+        (folder / CURRENT).write_bytes(data)  # should it end here
+        judged(name, data, folder, WARM_UP_S)
 
 
 def work(name: str, seed: int, seconds: float, folder: Path) -> Outcome:
@@ -105,16 +140,25 @@ def work(name: str, seed: int, seconds: float, folder: Path) -> Outcome:
     while (since_s := time.process_time()) - begun < seconds:
         data = waiting.pop() if waiting else mutated(inputs, rng)
         (folder / CURRENT).write_bytes(data)
+        _append(folder / TRIED, b".")
         problem = judged(name, data, folder)
         outcome.inputs += 1
         outcome.slowest_s = max(outcome.slowest_s, time.process_time() - since_s)
         if problem:
             kinds[problem[:40]] = kinds.get(problem[:40], 0) + 1
             if kinds[problem[:40]] <= _KEPT:
-                outcome.failures[_keep(name, data)] = problem
+                failure = {_keep(name, data): problem}
+                outcome.failures |= failure
+                _append(folder / FOUND, json.dumps(failure).encode() + b"\n")
     outcome.seconds = time.process_time() - begun
     outcome.megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     return outcome
+
+
+def _append(path: Path, data: bytes) -> None:
+    """At once, as this process may end with the next input."""
+    with path.open("ab", buffering=0) as file:
+        file.write(data)
 
 
 def _size_bytes() -> int:
@@ -126,10 +170,9 @@ def main() -> None:
     """See the module."""
     name, seed, seconds, place = sys.argv[1:]
     folder = Path(place)
-    for data in seeds(name):  # what parsers import, compile and keep is not their inputs'
-        complaint(name, data, folder)
+    warm_up(name, folder)
     outcome = work(name, int(seed), float(seconds), folder)
-    (folder / SAID).write_text(json.dumps(asdict(outcome)))
+    replace_file(folder / SAID, json.dumps(asdict(outcome)).encode())
 
 
 if __name__ == "__main__":
