@@ -83,8 +83,12 @@ class PrivateServer(ABC):
     def _make(self, kind: str, remove: Callable[[], object], **what: object) -> None:
         """Put on record what is about to be made, and how that goes."""
         number = self.state.making(kind, **what)
-        self._undo.callback(self.state.gone, number)
-        self._undo.callback(remove)
+
+        def take_away() -> None:
+            remove()
+            self.state.gone(number)  # what cannot be removed stays on record
+
+        self._undo.callback(take_away)
 
     # --- its process --------------------------------------------------------------------------------------
 

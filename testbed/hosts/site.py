@@ -294,8 +294,13 @@ class Site(ABC):
 
     def _own(self, folder: Path) -> None:
         number = self.state.making("folder", path=str(folder.resolve()), whole=True)
-        self._undo.callback(self.state.gone, number)
-        self._undo.callback(shutil.rmtree, folder, ignore_errors=True)
+
+        def take_away() -> None:
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():  # else it is left to ``ratebed clean``: no reason to fail a run that is over
+                self.state.gone(number)
+
+        self._undo.callback(take_away)
 
     def _end(self) -> None:
         """The last step: what agents have let loose in sessions of their own ends, too."""

@@ -173,6 +173,14 @@ def test_a_folder_of_its_own_goes_with_the_site_and_with_its_record(tmp_path):
     assert not (tmp_path / "run").exists() and list((tmp_path / "state").iterdir()) == []
 
 
+def test_a_folder_of_its_own_that_stays_is_on_record(tmp_path, monkeypatch):
+    (tmp_path / "state").mkdir()
+    with LocalSite(star(1, "0ms"), tmp_path / "run", tmp_path / "state", owns_folder=True):
+        monkeypatch.setattr("testbed.hosts.site.shutil.rmtree", lambda path, ignore_errors: None)
+    (left,) = all_states(tmp_path / "state")
+    assert [thing["path"] for thing in left.things.values()] == [str(tmp_path / "run")]
+
+
 def test_a_name_can_be_used_again(site):
     first = site.start("n1", Program("a", COMMAND))
     first.ready()
