@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from docker.models.containers import Container as _Container
     from docker.models.images import Image
 
+RUN_LABEL = "ratebed.run"  # of a container: the token of its run
 LOG_MEGABYTES = 10  # that a daemon keeps of a container's output
 PROBLEM_LINES = 3
 END_S = 5.0
@@ -48,10 +49,11 @@ class Container:
         self.is_ours = bool(code)
         if code and code != code_key():
             raise MachineError(f"image {wish.image} has another state of this code", "build it anew: testbed/README.md")
-        name = f"ratebed-{state.tag}-{host}"
-        self._number = state.making("container", name=name, daemon=daemon.url, private=daemon.is_private)
+        self._daemon, self._name = daemon, f"ratebed-{state.tag}-{host}"
+        self._may_come = False  # after this: the daemon was asked, and has not answered
+        self._number = state.making("container", name=self._name, daemon=daemon.url, private=daemon.is_private)
         try:
-            self._container = container = self._create(daemon, name, shared)
+            self._container = container = self._create(shared)
             state.made(self._number, id=container.id)
             container.start()
             if wish.command or not self.is_ours:
@@ -64,25 +66,25 @@ class Container:
                 ended = f"the container of host {host} has ended at once (code {container.attrs['State']['ExitCode']})"
                 raise MachineError(f"{ended}: {said}", f"give it a command: testbed.{host}.command")
         except Exception as error:
-            self.close()
+            self._abandon(error)
             if isinstance(error, MachineError):
                 raise
             raise MachineError(f"no container for host {host}: {_said(error)}", "see what the daemon says") from None
         self.groups = groups_of(self.pid)
         self._in_thread("statistics", self._follow_statistics)
 
-    def _create(self, daemon: Daemon, name: str, shared: Sequence[Path]) -> "_Container":
+    def _create(self, shared: Sequence[Path]) -> "_Container":
         wish = self.wish
         hostname = re.sub(r"[^0-9A-Za-z]", "-", self.host).strip("-")[:63]
         volumes = {str(path): {"bind": str(path), "mode": "rw"} for path in shared} if self.is_ours else {}
         # Our own containers share our process ids: agents in them have the same ones there and here, and /proc is
         # right for both.  Others have ids of their own, as their servers expect.
-        return daemon.client.containers.create(
-            self._image.id, shlex.split(wish.command) or None, name=name, hostname=hostname,
+        return self._daemon.client.containers.create(
+            self._image.id, shlex.split(wish.command) or None, name=self._name, hostname=hostname,
             network_mode="none", pid_mode="host" if self.is_ours else None, volumes=volumes,
             nano_cpus=round(wish.cpus * 10**9) or None, mem_limit=wish.memory_bytes or None,
             memswap_limit=wish.memory_bytes or None, environment=self._state.environment,
-            labels={"ratebed.run": self._state.token},
+            labels={RUN_LABEL: self._state.token},
             log_config={"type": "json-file", "config": {"max-size": f"{LOG_MEGABYTES}m"}},
         )  # fmt: skip
 
@@ -173,16 +175,36 @@ class Container:
         """Remove it; MachineError where the daemon refuses."""
         import docker
 
+        is_gone = not self._may_come
         try:
-            if hasattr(self, "_container"):
-                self._container.remove(force=True, v=True)
+            self._remove()
+            is_gone = True
         except docker.errors.NotFound:
             pass
         except (docker.errors.DockerException, OSError) as error:
             raise MachineError(f"the container of host {self.host} cannot be removed: {error}") from None
         for thread in self._threads:
             thread.join(END_S)
-        self._state.gone(self._number)
+        if is_gone:
+            self._state.gone(self._number)
+
+    def _remove(self) -> None:
+        """By its name where nobody has told its id; one of that name may be another run's, with the same tag."""
+        if hasattr(self, "_container"):
+            self._container.remove(force=True, v=True)
+            return
+        found = self._daemon.client.containers.get(self._name)
+        if found.labels.get(RUN_LABEL) == self._state.token:
+            found.remove(force=True, v=True)
+
+    def _abandon(self, error: Exception) -> None:
+        """Remove what there is of it; where that cannot be done now, it stays on record, and the first error counts."""
+        import docker
+
+        is_answered = hasattr(self, "_container") or isinstance(error, docker.errors.APIError)
+        self._may_come = not is_answered and isinstance(error, OSError)
+        with suppress(MachineError):
+            self.close()
 
 
 def image_of(daemon: Daemon, name: str) -> "Image":
