@@ -17,6 +17,7 @@ import sysconfig
 import tarfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from functools import cache
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import cache_from_source
@@ -54,8 +55,13 @@ def node_image(client: "DockerClient") -> str:
         client.images.get(tag)
     except docker.errors.ImageNotFound:
         changes = [f"LABEL {CODE_LABEL}={code_key()}", f"CMD {json.dumps(WAITING)}", f"ENV PATH={_PATH}"]
-        with _stream() as file:
-            said = client.api.import_image_from_data(file, repository=REPOSITORY, tag=key(), changes=changes)
+        try:
+            with _stream() as file:
+                said = client.api.import_image_from_data(file, repository=REPOSITORY, tag=key(), changes=changes)
+        except MachineError:  # the daemon takes what came before that for all of it
+            with suppress(docker.errors.ImageNotFound):
+                client.images.remove(tag, force=True)
+            raise
         try:
             client.images.get(tag)
         except docker.errors.ImageNotFound:
@@ -147,8 +153,11 @@ def _libraries(paths: list[Path]) -> Iterator[Path]:
         yield Path(os.path.normpath(name))
 
 
-def _stream() -> IO[bytes]:
+@contextmanager
+def _stream() -> Iterator[IO[bytes]]:
+    """All that goes in, as a thread writes it; MachineError at the end where something of it cannot be read."""
     reading, writing = os.pipe()
+    problems: list[Exception] = []
 
     def write() -> None:
         try:
@@ -159,9 +168,16 @@ def _stream() -> IO[bytes]:
                 _write(tar)
         except BrokenPipeError:  # the daemon takes no more, and says why
             pass
+        except Exception as error:
+            problems.append(error)
 
-    threading.Thread(target=write, name="image", daemon=True).start()
-    return os.fdopen(reading, "rb")
+    thread = threading.Thread(target=write, name="image", daemon=True)
+    thread.start()
+    with os.fdopen(reading, "rb") as file:
+        yield file
+    thread.join()
+    if problems:
+        raise MachineError(f"the image of this system is not whole: {problems[0]}", "try again")
 
 
 def _write(tar: tarfile.TarFile) -> None:
