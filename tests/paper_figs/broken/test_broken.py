@@ -77,8 +77,17 @@ def test_under_a_system_of_its_own_name_the_other_does_the_very_same(tmp_path: P
 
 def check(play: Play, folder: Path) -> None:
     rows = verdicts(play, folder, 2 if play.tier == "long" else 1, in_vain=False)
+    wanted = {(claim, name) for claim, names in play.breaks.items() for name in names}
+    assert {(row.claim, row.broken) for row in rows} == wanted, "of what does not hold intact there is nothing to take"
     standing = [row for row in rows if not row.is_flipped]
     assert {(row.claim, row.broken) for row in standing} <= STANDS.keys(), standing
+
+
+def test_a_play_that_takes_nothing_away_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(globals(), "verdicts", lambda play, folder, processes, in_vain: [])
+    play = next(play for play in PLAYS if play.tier == "fast")
+    with pytest.raises(AssertionError, match="nothing to take"):
+        check(play, tmp_path)
 
 
 def named(tier: str) -> list[object]:
