@@ -51,7 +51,7 @@ from systems.limiting.throttling_users import (
     account,
     in_pieces,
 )
-from systems.parts.laplacian import largest_cycle, optimal_cycle
+from systems.parts.laplacian import largest_cycle, optimal_cycle, slowest_mode
 from systems.parts.options import choice
 from systems.parts.portion import MILLION
 from systems.parts.throttling import MEASURES
@@ -280,7 +280,7 @@ SAFE = 0.5  # of 1 / l_n: (3) still converges when measures are two cycles late,
 
 
 def update_cycle(config: Config, graph: Graph) -> float:
-    """The number that ``g`` stands for; SpecError where Case I would diverge (Lemma 2)."""
+    """The number that ``g`` stands for; SpecError where Case I would diverge (Lemma 2, which Theorem 2 rests on)."""
     matrix = laplacian(graph)
     linked = bool(graph.edges) and bool((graph.weights > 0.0).any())
     named: dict[str, Callable[[], float]] = {
@@ -289,6 +289,11 @@ def update_cycle(config: Config, graph: Graph) -> float:
     }
     if isinstance(config.g, str):
         chosen = named[choice(SYSTEM.key, "g", config.g, named)]
+        if linked and config.g == "optimal" and slowest_mode(matrix) == 0.0:
+            raise SpecError(
+                f"{SYSTEM.key}: g = optimal on graph {config.graph!r} of {graph.n} nodes, which is not connected",
+                f"link every node, or give safe, or a number below {largest_cycle(matrix):.4g}",
+            )  # with l_2 = 0 it is 2 / l_n, at which what is linked oscillates for ever (Lemma 2)
         return chosen() if linked else 0.0
     if not (isfinite(config.g) and config.g >= 0.0):
         raise SpecError(f"{SYSTEM.key}: g = {config.g}", "give 0 or more, safe or optimal")

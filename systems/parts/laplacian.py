@@ -34,8 +34,14 @@ def largest_cycle(graph_laplacian: ArrayLike) -> float:
     return 2.0 / float(spectrum(graph_laplacian)[-1])
 
 
+def slowest_mode(graph_laplacian: ArrayLike) -> float:
+    """l_2, exactly 0 where the graph is not connected (two nodes or more)."""
+    values = spectrum(graph_laplacian)
+    return 0.0 if values[1] <= ZERO * values[-1] else float(values[1])
+
+
 def optimal_cycle(graph_laplacian: ArrayLike) -> float:
-    """Eq. (27), Theorem 2: the g of the smallest ``phi_cr``, 2 / (l_2 + l_n)."""
+    """Eq. (27), Theorem 2: the g of the smallest ``phi_cr``, 2 / (l_2 + l_n), of a connected graph."""
     values = spectrum(graph_laplacian)
     return 2.0 / float(values[1] + values[-1])
 

@@ -20,6 +20,7 @@ from systems.parts.laplacian import (
     phi_ss_identical,
     phi_ss_short_cycles,
     simulated_phi_ss,
+    slowest_mode,
     spectrum,
     spread,
     spread_matrix,
@@ -235,3 +236,12 @@ def test_bad_input() -> None:
         phi_ss(laplacian(path(3)), 0.1, -np.eye(3))
     with pytest.raises(SpecError, match="never agree"):
         simulated_phi_ss(laplacian(path(3)), 1.0, generator(1, "x"))
+
+
+@given(graphs(), graphs())
+def test_the_slowest_mode_stands_still_where_a_graph_falls_apart(graph: Graph, other: Graph) -> None:
+    matrix, beside = laplacian(graph), laplacian(other)
+    assert slowest_mode(matrix) == spectrum(matrix)[1] > 0.0
+    apart = np.zeros((len(matrix) + len(beside),) * 2)
+    apart[: len(matrix), : len(matrix)], apart[len(matrix) :, len(matrix) :] = matrix, beside
+    assert slowest_mode(apart) == 0.0 and phi_cr(apart, optimal_cycle(apart)) == pytest.approx(1.0)

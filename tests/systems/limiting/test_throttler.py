@@ -428,6 +428,7 @@ def test_it_conforms(options: dict[str, Any]) -> None:
         ({"graph": "dst-1"}, "dst-1.* has 10 nodes"),
         ({"graph": "wheel"}, "graph = 'wheel'.*complete, dst-1.*full-mesh, line, .*random"),
         ({"g": 0.7}, r"g = 0.7 .*diverges; stay below 0\.6667"),
+        ({"g": "optimal", "graph": "0-1"}, r"g = optimal on graph .0-1. of 3 nodes, which is not connected.*below 1$"),
         ({"g": -1.0}, "g = -1.0"),
         ({"g": "best"}, "g = 'best'"),
         ({"measure": "speed"}, "measure = 'speed'"),
