@@ -26,6 +26,7 @@ broker is idle among busy ones.  Poisson, batch 10.  The scale small has no grid
 
 from collections.abc import Callable, Iterator
 from itertools import product
+from math import inf
 
 import numpy as np
 
@@ -97,14 +98,18 @@ def point(system: str, arrivals: str, batch: int, group_size: int, spread: str, 
 
 
 def tables(data: Data) -> FigureTables:
-    """``runs``: a row a run; ``map``, ``simplest``: a row a cell, see ``sweep_map``."""
+    """``runs``: a row a run; ``map``, ``simplest``: a row a cell, see ``sweep_map``.
+
+    A p99 is infinite where the envelope could not be split, as in ``p99.per_run``.
+    """
     from analysis import metrics
 
     latency = data.latency_histogram.where("metric = 'end_to_end_latency'")
     measured = (
         in_ms(latency, {0.99: "p99_ms"}, "run_id")
-        .join(metrics.brokers_used(data.decisions), "run_id")
+        .join(metrics.brokers_used(data.decisions), "run_id", "right")
         .join(data.runs.selectExpr("run_id", f"slo_ns / {MILLISECOND_NS} as slo_ms"), "run_id")
+        .fillna({"p99_ms": inf})
     )
     return tables_of(with_point(data, measured, FACTORS))
 

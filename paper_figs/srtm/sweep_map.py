@@ -37,9 +37,14 @@ def by_system(runs: Frame, value: str, systems: Sequence[str]) -> Frame:
 
 
 def doublings_of(runs: Frame, one: str, other: str) -> Frame:
-    """log2 of the p99 of ``one`` over that of ``other``, paired by seed: a row a point, a column a repetition."""
+    """log2 of the p99 of ``one`` over that of ``other``, paired by seed: a row a point, a column a repetition.
+
+    Infinite where one of them is; 0 where both are.
+    """
     wide = by_system(runs, "p99_ms", (one, other))
-    return np.log2(wide[one] / wide[other]).unstack("repetition")
+    with np.errstate(divide="ignore"):  # what is finite over what is not
+        ratios = np.log2(wide[one] / wide[other])
+    return ratios.mask(np.isinf(wide).all(axis=1), 0.0).unstack("repetition")
 
 
 def differences(runs: Frame) -> Frame:
@@ -67,13 +72,13 @@ def differences(runs: Frame) -> Frame:
 
 
 def chance(mean: Floats, std: Floats, count: Floats) -> Floats:
-    """Two-sided p of paired t-tests: 1 where there is no difference, or one seed alone."""
+    """Two-sided p of paired t-tests: 1 where there is no difference, one seed alone, or an infinite one."""
     from scipy.stats import t
 
     p = np.ones(len(mean))
     several = (count > 1) & (mean != 0)
     varies = several & (std > 0)
-    p[several & ~varies] = 0.0  # every seed says the same
+    p[several & (std == 0)] = 0.0  # every seed says the same
     p[varies] = 2 * t.sf(np.abs(mean[varies]) / (std[varies] / np.sqrt(count[varies])), count[varies] - 1)
     return p
 

@@ -206,6 +206,22 @@ def test_false_discoveries_are_controlled(p: list[float]) -> None:
     assert most <= sweep_map.discoveries(np.array(p)).sum() <= least
 
 
+def test_a_run_that_could_not_be_split_is_infinitely_slow_and_leaves_its_seed_in() -> None:
+    runs = as_claimed()[KEY]
+    cell = (runs.arrivals == "poisson") & (runs.group_size == 1) & (runs.others == "idle") & (runs.brokers == 4)
+    first = cell & (runs.repetition == 0)
+    one = runs.assign(p99_ms=runs.p99_ms.mask(first & (runs.system == "lb"), np.inf))
+    ratios = sweep_map.doublings_of(one, "conc", "lb")
+    assert np.isneginf(ratios).to_numpy().sum() == 1 and not ratios.isna().to_numpy().any()
+    assert sweep.means(sweep_map.doublings_of(one, "lb", "conc"))[0] == np.inf
+    cells = sweep_map.differences(one)
+    struck = cells[np.isinf(cells["mean"])]
+    assert len(struck) == 1 and not struck.is_sure.any() and not struck.is_same.any()
+    both = runs.assign(p99_ms=runs.p99_ms.mask(first, np.inf))
+    assert (sweep_map.doublings_of(both, "conc", "lb")[0] == 0).sum() == 1
+    drawn(one)
+
+
 def test_noise_is_grey_and_what_is_sure_is_coloured() -> None:
     rng = np.random.default_rng(5)
     runs = as_claimed()[KEY]
