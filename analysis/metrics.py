@@ -99,19 +99,22 @@ def brokers_used(decisions: DataFrame) -> DataFrame:
 def time_in_violation(decisions: DataFrame, runs: DataFrame) -> DataFrame:
     """How long publishers suffered while the search ran (report, 4.2): run_id, violation_ns, search_ns.
 
-    Rounds whose p99 over the whole topic, as the search saw it, was above the SLO.  A search without
-    rounds has zeros.
+    Rounds whose p99 over all that had a broker, as the search saw it, was above the SLO, and rounds that left
+    publishers without one: these send to nobody, and no p99 tells.  The final assignment has everybody.  A search
+    without rounds has zeros.
     """
     slo = runs.select("run_id", "slo_ns")
-    violated = F.when(F.col("topic_p99_ns") > F.col("slo_ns"), F.col("duration_ns")).otherwise(0)
+    is_late, is_partial = F.col("topic_p99_ns") > F.col("slo_ns"), F.col("placed_count") < F.col("publisher_count")
+    violated = F.when(is_late | is_partial, F.col("duration_ns")).otherwise(0)
+    decided = _final(decisions).groupBy("run_id").agg(F.sum("publisher_count").alias("publisher_count"))
     searched = (
         _trial_rounds(decisions)
         .join(slo, "run_id")
+        .join(decided, "run_id")
         .groupBy("run_id")
         .agg(F.sum(violated).alias("violation_ns"), F.sum("duration_ns").alias("search_ns"))
     )
-    decided = _final(decisions).select("run_id").distinct()
-    return decided.join(searched, "run_id", "left").fillna(0, ["violation_ns", "search_ns"])
+    return decided.select("run_id").join(searched, "run_id", "left").fillna(0, ["violation_ns", "search_ns"])
 
 
 def residual_capacity(decisions: DataFrame) -> DataFrame:
@@ -144,6 +147,7 @@ def _trial_rounds(decisions: DataFrame) -> DataFrame:
     return trials.groupBy("run_id", "iteration", "round").agg(
         F.max("duration_ns").alias("duration_ns"),
         F.max("seen_topic_p99_ns").alias("topic_p99_ns"),
+        F.sum("publisher_count").alias("placed_count"),
         F.count(F.when(F.col("publisher_count") > 0, 1)).cast("int").alias("broker_count"),
     )
 

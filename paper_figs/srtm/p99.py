@@ -33,7 +33,7 @@ STRIPS: dict[str, tuple[str, float]] = {  # bars below a panel: a column of the 
 }
 STRIPS_NOTE = (
     "Strips, with 95 % intervals: brokers in use, the capacity of those left without this topic, and how long the "
-    "search was above the SLO; 0 stands where a bar has no height."
+    "search was above the SLO, or left publishers without a broker; 0 stands where a bar has no height."
 )
 MEAN_NOTE = "Mean and 95 % interval over repetitions, each judged on a fresh minute of traffic."
 TAIL_NOTE = (

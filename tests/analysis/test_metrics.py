@@ -157,8 +157,9 @@ def test_brokers_used(decisions):
     assert list(collect(metrics.brokers_used(decisions), ["run_id"])["broker_count"]) == [2, 1]
 
 
-@pytest.mark.parametrize(("slo_ns", "violation_ns"), [(5, 120), (7, 60), (9, 0)])  # rounds of 9, 3 and 7 ns
+@pytest.mark.parametrize(("slo_ns", "violation_ns"), [(5, 180), (7, 120), (9, 60)])  # rounds of 9, 3 and 7 ns
 def test_time_in_violation_counts_rounds_above_the_slo_once(decisions, frame_of, slo_ns, violation_ns):
+    """The round of 3 ns has a broker for two of four publishers: it violates any SLO."""
     runs = frame_of("runs", {"run_id": ["a", "b"], "slo_ns": [slo_ns, slo_ns]})
     times = collect(metrics.time_in_violation(decisions, runs), ["run_id"])
     assert times.to_dict("list") == {"run_id": ["a", "b"], "violation_ns": [violation_ns, 0], "search_ns": [180, 0]}
