@@ -67,6 +67,8 @@ class Config(UserOptions):
 
     graph: str = "full-mesh"  # DST Section 3: a name or list of links, see graph_named
     g: float | str = "safe"  # DST (3), gamma; 0.02 in its Section 6; "optimal": (27); "safe" (ours): 0.5 / l_n
+    # In II and III demands and limits below 1 count as 1 (ours), of users in tokens per c/r: where c is no larger than
+    # the number of nodes, III hardly tells one share from another
     measure: str = "throttled"  # DST Table 1, Case I; throttled-ratio II, log-ratio III, allowed IV
     pairing: str = "same-cycle"  # ours; "latest": own newest against the neighbours' last known
     clamp: str = "links"  # ours (D5); "none": limits may fall below 0

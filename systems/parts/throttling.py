@@ -17,7 +17,9 @@ from core.registry import hint
 Array = NDArray[np.float64]
 
 MEASURES = ("throttled", "throttled-ratio", "log-ratio", "allowed")  # Cases I, II, III, IV of Table 1
-SMALLEST = 1.0  # requests a cycle: II and III divide by r and by x; less counts as this (ours: the paper has r > 0)
+# Requests a cycle, of a user tokens per c/r: II and III divide by r and by x; less counts as this (ours: the paper has
+# r > 0).  So p is nowhere steeper than in Case I, for which update cycles are chosen (Lemma 2).
+SMALLEST = 1.0
 
 
 def _floats(values: ArrayLike) -> Array:
