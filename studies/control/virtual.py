@@ -1,4 +1,9 @@
-"""A controller's nodes on modelled brokers: one report a second."""
+"""A controller's nodes on modelled brokers: one report a second.
+
+The kernel reckons how long a message waits when it comes, by its sub-bucket as it is then.  On brokers, and in the
+study ``sharing``, who waits goes by what the sub-bucket becomes: a command that brings tokens shortens waits there,
+and not here.  How many tokens are owed is the same for both.
+"""
 
 from core.units import SECOND_NS
 from studies.control.asked import Controlled, Controlling
