@@ -44,8 +44,9 @@ class Controlling(Deployed):
         names, count = deployment.names, self.schedule.population.count
         assignment: Int32 = (np.arange(count) * len(names) // count).astype(np.int32)
         envelope = deployment.envelope_for(0, self.duration_ns)
-        parts = deployment.start(0, assignment, envelope)
-        return envelope, replace(self.config, splits={deployment.topic: dict(zip(names, parts, strict=True))})
+        parts = zip(names, deployment.start(0, assignment, envelope), strict=True)
+        split = {name: part for name, part in parts if part is not None}  # a broker without publishers has none
+        return envelope, replace(self.config, splits={deployment.topic: split})
 
     def starts_ns(self, begin_ns: int) -> range:
         """Where the windows begin."""

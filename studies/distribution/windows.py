@@ -112,10 +112,11 @@ class TopicWindows(ABC):
     def split(self, envelope: Envelope, assignment: Int32) -> SubBuckets:
         """Sub-buckets in proportion to the assigned rates; the share of unassigned publishers is set aside.
 
+        Every broker that has publishers has a sub-bucket, the smallest that there is if they are silent as yet.
         Raises InfeasibleSplit where b cannot be split into parts of at least the quantum in which it is released.
         """
         rates_rps, total_rps = self._rates_rps(assignment), self.schedule.population.total_rps
-        used = [int(b) for b in np.flatnonzero(rates_rps > 0)]
+        used = np.unique(assignment[assignment >= 0]).tolist()
         weights = [float(rates_rps[b]) for b in used]
         unassigned = total_rps - sum(weights)
         if unassigned > 1e-9 * total_rps:

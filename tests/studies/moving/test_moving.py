@@ -101,6 +101,30 @@ def test_who_does_nothing_is_the_study_of_control() -> None:
         assert counts[0] == counts[1]
 
 
+def turned(share_before: float, **study: Any) -> RunSpec:
+    """One half of the publishers is silent until 3 s; then both send alike."""
+    spec = spec_of(share=0.5, **study)
+    return msgspec.structs.replace(spec, workload_options={**spec.workload_options, "share_before": share_before})
+
+
+@pytest.mark.parametrize("share_before", [0.0, 1.0])
+def test_a_broker_whose_publishers_are_silent_at_first_gets_its_tokens(share_before: float) -> None:
+    found = shown(turned(share_before))
+    last = {node: value for _, node, metric, value in found.samples if metric == "bucket_rate_rps"}
+    first, second = last.values()
+    assert 0.8 < first / second < 1.25 and first + second == pytest.approx(found.envelope.rate_rps, rel=1e-6)
+
+
+@pytest.mark.parametrize("share_before", [0.0, 1.0])
+def test_so_it_does_in_the_study_of_control(share_before: float) -> None:
+    still = turned(share_before, window="5s")
+    told = {name: value for name, value in still.study_options.items() if name != "migrates"}
+    control = msgspec.structs.replace(still, study="control", study_options=told)
+    decisions = carried_out(resolve(control)).tables["decisions"]
+    last = dict(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
+    assert set(last) == {0, 1} and 0.8 < last[0] / last[1] < 1.25
+
+
 def test_what_makes_no_sense_is_refused() -> None:
     for spec, word in (
         (spec_of("leases", migrates=True), "grants do not follow"),
