@@ -30,7 +30,7 @@ def main(words: list[str]) -> int:
     first = options.first or (ledger.next_seed(options.testbed) if ledger else 1)
     wrong = 0
     for seed in range(first, first + options.count):
-        schedule = draw(seed, options.testbed, int(options.seconds * SECOND_NS), tuple(options.ground or GROUNDS))
+        schedule = draw(seed, options.testbed, int(options.seconds * SECOND_NS), tuple(options.ground or ()))
         trial = play(with_step(schedule) if options.clock else schedule)
         wrong += bool(trial.problems)
         print("\n".join(_told(trial)), flush=True)
@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
 def _told(trial: LiveTrial) -> list[str]:
     schedule = trial.schedule
     offered = f", {trial.fates.offered} offered" if trial.fates else ""
-    lines = [f"seed {schedule.seed}  {schedule.ground} on {schedule.testbed}: {'; '.join(schedule.lines())}"]
+    lines = [f"seed {schedule.seed}  {schedule.ground} on {schedule.testbed}: {'; '.join(trial.lines())}"]
     lines += [f"    {trial.outcome} after {trial.seconds:.1f} s{offered}: {'; '.join(trial.said)[:300]}"]
     lines += [f"    WRONG  {problem}  ->  {schedule.command}" for problem in trial.problems]
     return lines

@@ -10,9 +10,9 @@ import pyarrow.parquet as parquet
 from core.clients import Joined, Role
 from core.records import Json
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
-from harness.nemesis.disturber import Strike
+from harness.nemesis.disturber import NOT_THERE, Strike
 from harness.nemesis.fates import Fates, clients_fates, limiter_fates, topic_fates
-from harness.nemesis.schedule import ClockStep, Kill
+from harness.nemesis.schedule import ClockStep, Kill, words_of
 from studies.api import Point
 from testbed.trust.evidence import INVALID
 
@@ -104,6 +104,38 @@ def unnamed(strikes: Iterable[Strike], reasons: Sequence[str], load_ns: tuple[in
         if matters and not is_named(strike.trouble.process, reasons):
             silent.append(f"{type(strike.trouble).__name__.lower()} of {strike.trouble.process} is not named")
     return silent
+
+
+def missed(strikes: Sequence[Strike], faults: Sequence[Json], load_ns: int, has_result: bool) -> list[str]:
+    """Who should have been disturbed and was not, and no earlier strike, and no fault of the spec, is the reason.
+
+    After the load, and in a run that ends with an error, processes go without us; a name that nobody ever had is told.
+    """
+    told = []
+    for strike in strikes:
+        at_ns = strike.trouble.at_ns if strike.tried_ns is None else strike.tried_ns
+        matters = strike.why_not == NOT_THERE or (strike.why_not and has_result and at_ns < load_ns)
+        if matters and not _was_ended(strike, strikes, faults):
+            told.append(f"not done: {words_of(strike.trouble)}: {strike.why_not}")
+    return told
+
+
+def _was_ended(late: Strike, strikes: Sequence[Strike], faults: Sequence[Json]) -> bool:
+    """Whether we had killed it by then, or a crash of its node had."""
+    if late.tried_ns is None or isinstance(late.trouble, ClockStep):
+        return False
+    process, at_ns = late.trouble.process, late.tried_ns
+    whose = process.partition("-")[2]
+    killed = [
+        strike for strike in strikes
+        if isinstance(strike.trouble, Kill) and strike.trouble.process == process and not strike.why_not
+    ]  # fmt: skip
+    crashed = [
+        row for row in faults
+        if row["kind"] == "crash" and duration_ns(str(row["at"])) <= at_ns
+        and (whose == row["node"] or whose.startswith(f"{row['node']}-"))  # as of serf-broker1-agent
+    ]  # fmt: skip
+    return bool(crashed) or any(strike.tried_ns is None or strike.tried_ns <= at_ns for strike in killed)
 
 
 def unbelieved(strikes: Iterable[Strike], validity: str, load_ns: tuple[int, int]) -> list[str]:

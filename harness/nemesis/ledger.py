@@ -28,10 +28,11 @@ class LivePlayed(msgspec.Struct, frozen=True, omit_defaults=True):
     offered: int = 0
     fates: dict[str, int] = {}
     said: tuple[str, ...] = ()
+    grounds: tuple[str, ...] = ()  # that the seed was drawn from; none: all
 
 
 class LiveDeviation(msgspec.Struct, frozen=True):
-    """What must not be, and the seed that shows it."""
+    """What must not be, and the seed that shows it; ``command`` replays it, where that was kept."""
 
     seed: int
     ground: str
@@ -39,6 +40,7 @@ class LiveDeviation(msgspec.Struct, frozen=True):
     commit: str
     what: str
     reason: str = "open"
+    command: str = ""
 
 
 class NemesisLedger(msgspec.Struct, frozen=True):
@@ -59,7 +61,7 @@ class NemesisLedger(msgspec.Struct, frozen=True):
             *where,
             schedule.load_ns / 1e9,
             commit,
-            tuple(schedule.lines()),
+            tuple(trial.lines()),
             trial.outcome,
             trial.seconds,
             round(trial.resident_bytes / 1e6, 1),
@@ -68,8 +70,11 @@ class NemesisLedger(msgspec.Struct, frozen=True):
             fates.offered if fates else 0,
             {name: count for name, count in fates.counts.items() if count} if fates else {},
             tuple(_without_folder(line) for line in trial.said) if trial.outcome == ENDED else (),
+            schedule.grounds,
         )
-        new = (LiveDeviation(*where, commit, _without_folder(what)) for what in trial.problems)
+        new = [
+            LiveDeviation(*where, commit, _without_folder(what), command=schedule.command) for what in trial.problems
+        ]
         return NemesisLedger((*self.played, one), (*self.deviations, *new))
 
     def summary(self) -> str:

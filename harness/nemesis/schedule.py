@@ -4,6 +4,8 @@ Instants are nanoseconds since the begin of the load.  The run knows its faults:
 ``testbed.faults.read_faults``.  Of ``troubles`` nobody tells it.
 """
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 import msgspec
@@ -57,7 +59,10 @@ Trouble = Freeze | Kill | FullDisk | ClockStep
 
 
 class LiveSchedule(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One trial.  ``ground``: the run, one of ``GROUNDS``; ``load_ns``: how long its load lasts."""
+    """One trial.  ``ground``: the run, one of ``GROUNDS``; ``load_ns``: how long its load lasts.
+
+    ``grounds``: those that it was drawn from, in their order; none: all.
+    """
 
     seed: int
     ground: str
@@ -65,39 +70,46 @@ class LiveSchedule(msgspec.Struct, frozen=True, omit_defaults=True):
     load_ns: int
     faults: tuple[Json, ...] = ()
     troubles: tuple[Trouble, ...] = ()
+    grounds: tuple[str, ...] = ()
 
     @property
     def command(self) -> str:
         """What replays it."""
-        seconds = f"{self.load_ns / SECOND_NS:g}"
-        return f"python -m harness.nemesis --first {self.seed} --count 1 --testbed {self.testbed} --seconds {seconds}"
+        words = [f"--first {self.seed} --count 1 --testbed {self.testbed} --seconds {self.load_ns / SECOND_NS:g}"]
+        words += [f"--ground {name}" for name in self.grounds]
+        words += ["--clock" for trouble in self.troubles if isinstance(trouble, ClockStep)]
+        return " ".join(["python -m harness.nemesis", *words])
 
     @property
     def full_disk(self) -> FullDisk | None:
         """The disk, where it has too little room."""
         return next((trouble for trouble in self.troubles if isinstance(trouble, FullDisk)), None)
 
-    def lines(self) -> list[str]:
-        """All that goes wrong, in words."""
+    def lines(self, why_not: Mapping[Trouble, str] = MappingProxyType({})) -> list[str]:
+        """All that goes wrong, in words; ``why_not``: what did not come to pass."""
         told = [f"told: {' '.join(str(value) for value in row.values())}" for row in self.faults]
-        return told + [_words(trouble) for trouble in self.troubles]
+        missed = {trouble: f" (not done: {why})" for trouble, why in why_not.items()}
+        return told + [words_of(trouble) + missed.get(trouble, "") for trouble in self.troubles]
 
 
 def with_step(schedule: LiveSchedule) -> LiveSchedule:
-    """The same, and a step of the clock."""
+    """The same, and a step of the clock; on a small disk nobody would set it."""
+    if schedule.full_disk:
+        return schedule
     rng = generator(schedule.seed, "nemesis", "clock")
     step = ClockStep(int(rng.integers(schedule.load_ns // 20, schedule.load_ns)), _one(rng, STEPS_NS))
     return msgspec.structs.replace(schedule, troubles=(*schedule.troubles, step))
 
 
-def draw(seed: int, testbed: str, load_ns: int, grounds: tuple[str, ...] = tuple(GROUNDS)) -> LiveSchedule:
-    """The schedule of a seed; with links only where the testbed has some."""
+def draw(seed: int, testbed: str, load_ns: int, grounds: tuple[str, ...] = ()) -> LiveSchedule:
+    """The schedule of a seed, of one of ``grounds``, or of all; with links only where the testbed has some."""
     rng = generator(seed, "nemesis")
-    weights = np.array([GROUNDS[name].weight for name in grounds])
-    name = grounds[int(rng.choice(len(grounds), p=weights / weights.sum()))]
+    names = grounds or tuple(GROUNDS)
+    weights = np.array([GROUNDS[name].weight for name in names])
+    name = names[int(rng.choice(len(names), p=weights / weights.sum()))]
     ground = GROUNDS[name]
     if rng.random() < FULL_DISKS:
-        return LiveSchedule(seed, name, testbed, load_ns, troubles=(FullDisk(_one(rng, ROOMS_BYTES)),))
+        return LiveSchedule(seed, name, testbed, load_ns, (), (FullDisk(_one(rng, ROOMS_BYTES)),), grounds)
     kinds = ["freeze", "freeze", "kill", "crash", *(("partition", "loss") if testbed != "local" else ())]
     chosen = [_one(rng, kinds) for _ in range(int(rng.integers(1, TROUBLES_MOST + 1)))]
     victims = [ground.processes[number] for number in rng.permutation(len(ground.processes))]  # each once
@@ -111,7 +123,7 @@ def draw(seed: int, testbed: str, load_ns: int, grounds: tuple[str, ...] = tuple
             troubles.append(Kill(at_ns, victims.pop()))
         else:
             faults += _told(kind, at_ns, load_ns, ground, rng)
-    return LiveSchedule(seed, name, testbed, load_ns, tuple(faults), tuple(troubles))
+    return LiveSchedule(seed, name, testbed, load_ns, tuple(faults), tuple(troubles), grounds)
 
 
 def _told(kind: str, at_ns: int, load_ns: int, ground: Ground, rng: np.random.Generator) -> list[Json]:
@@ -137,7 +149,8 @@ def _one(rng: np.random.Generator, things: "tuple[Thing, ...] | list[Thing]") ->
     return things[int(rng.integers(len(things)))]
 
 
-def _words(trouble: Trouble) -> str:
+def words_of(trouble: Trouble) -> str:
+    """What is done, to whom and when."""
     match trouble:
         case Freeze(at_ns, process, span_ns):
             return f"freeze {process} at {at_ns / SECOND_NS:.2f} s for {span_ns / SECOND_NS:.2f} s"

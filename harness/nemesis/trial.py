@@ -11,7 +11,7 @@ from collectors.integrity import check_run, read_manifest
 from core.errors import HarnessError
 from harness.code_version import code_hash
 from harness.experiment import RunSpec
-from harness.nemesis.audit import counted, is_named, told_wrong, unbelieved, unnamed
+from harness.nemesis.audit import counted, is_named, missed, told_wrong, unbelieved, unnamed
 from harness.nemesis.disk import run_on_small_disk
 from harness.nemesis.disturber import Nemesis, Strike, disturbed
 from harness.nemesis.fates import Fates
@@ -42,6 +42,10 @@ class LiveTrial:
     seconds: float
     resident_bytes: int  # ours, afterwards
     descriptor_count: int
+
+    def lines(self) -> list[str]:
+        """All that went wrong, in words, and what did not come to pass."""
+        return self.schedule.lines({strike.trouble: strike.why_not for strike in self.strikes if strike.why_not})
 
 
 def play(schedule: LiveSchedule) -> LiveTrial:
@@ -75,7 +79,9 @@ def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
         except Exception as ended:  # a bug: any of them would be a traceback to people
             error = f"{type(ended).__name__}: {ended}"
             problems.append(f"a traceback: {error}")
-    done = tuple(nemesis.strikes)
+    done = nemesis.outcomes()
+    problems += [f"the nemesis has ended: {nemesis.fault}"] if nemesis.fault else []
+    problems += missed(done, schedule.faults, schedule.load_ns, has_result=not error)
     problems += [f"left: {what}" for traces in nemesis.traces for what in remains(traces)]
     if error:
         problems += [f"half-written: {path.name}" for path in run.parent.iterdir()]

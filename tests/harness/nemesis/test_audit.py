@@ -13,7 +13,7 @@ import pytest
 from core.units import SECOND_NS
 from harness.nemesis.audit import counted, is_named, told_wrong, unbelieved, unnamed
 from harness.nemesis.disk import judge
-from harness.nemesis.disturber import Strike, Traces
+from harness.nemesis.disturber import OVER, Strike, Traces
 from harness.nemesis.fates import Fates
 from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.ledger import NemesisLedger, read_ledger, write_ledger
@@ -149,7 +149,26 @@ def test_the_ledger_adds_up(tmp_path):
     ledger = read_ledger(tmp_path / "ledger.json").with_trial(done, "abc", "now").with_trial(ended, "abc", "now")
     write_ledger(tmp_path / "ledger.json", ledger)
     again = read_ledger(tmp_path / "ledger.json")
+    assert again.deviations[0].command == schedule.command
     assert again == ledger != NemesisLedger() and again.next_seed("mininet") == 8 and again.next_seed("local") == 1
     assert (
         again.summary().startswith("2 runs: 0 valid, 0 degraded, 1 invalid, 1 ended") and "in 1 of 1" in again.summary()
     )
+
+
+def test_a_strike_that_did_not_land_is_not_in_the_ledger_as_done():
+    kill = Kill(SECOND_NS, "broker-broker1")
+    schedule = LiveSchedule(7, "lb", "mininet", SECOND_NS, troubles=(kill, Freeze(0, "broker-broker2", 1)))
+    strikes = Strike(kill, why_not=OVER), Strike(schedule.troubles[1], 1)
+    trial = LiveTrial(schedule, INVALID, (), (), TOPIC, strikes, 1.0, 10**8, 9)
+    killed, frozen = NemesisLedger().with_trial(trial, "abc", "now").played[0].troubles
+    assert killed.endswith(f"(not done: {OVER})") and "not done" not in frozen
+
+
+def test_a_ledger_of_before_grounds_were_kept_is_read(tmp_path):
+    played = {"seed": 12, "ground": "lb", "testbed": "local", "load_seconds": 3.0, "commit": "abc", "troubles": []}
+    played |= {"outcome": "ended", "seconds": 1.0, "resident_mb": 1.0, "descriptors": 6, "begun": "then"}
+    deviation = {"seed": 12, "ground": "lb", "testbed": "local", "commit": "abc", "what": "left", "reason": "open"}
+    (tmp_path / "ledger.json").write_text(json.dumps({"played": [played], "deviations": [deviation]}))
+    ledger = read_ledger(tmp_path / "ledger.json")
+    assert ledger.played[0].grounds == () and ledger.deviations[0].command == ""

@@ -12,7 +12,9 @@ from harness.nemesis.__main__ import main
 from harness.nemesis.disk import as_matrix
 from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, LiveSchedule, draw, with_step
+from harness.nemesis.trial import LiveTrial
 from harness.run import check_point, resolve
+from testbed.trust.evidence import VALID
 
 LOAD_NS = 4 * SECOND_NS
 SCHEDULES = [draw(seed, "mininet", LOAD_NS) for seed in range(1, 200)]
@@ -38,6 +40,35 @@ def test_the_clock_of_a_machine_that_is_not_ours_is_left_alone(monkeypatch):
             act()
     (step,) = with_step(LiveSchedule(1, "lb", "local", LOAD_NS)).troubles
     assert isinstance(step, ClockStep) and 0 < step.at_ns < LOAD_NS and step.by_ns
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--first 12 --testbed mininet --seconds 3",
+        "--first 12 --testbed mininet --seconds 3 --ground redis-gcra",
+        "--first 12 --testbed local --seconds 1.5 --ground pulsar --ground lb --clock",
+    ],
+)
+def test_the_command_of_a_schedule_plays_the_very_same(words, monkeypatch):
+    seen = list[LiveSchedule]()
+
+    def play(schedule):
+        seen.append(schedule)
+        return LiveTrial(schedule, VALID, (), (), None, (), 1.0, 10**8, 9)
+
+    monkeypatch.setattr("harness.nemesis.__main__.play", play)
+    monkeypatch.setattr("harness.nemesis.__main__.require_own_machine", lambda: None)
+    assert main([*words.split(), "--count", "1"]) == 0
+    assert main(seen[0].command.removeprefix("python -m harness.nemesis ").split()) == 0
+    assert len(seen) == 2 and seen[0] == seen[1]
+    is_set = any(isinstance(trouble, ClockStep) for trouble in seen[0].troubles)
+    assert is_set == ("--clock" in words and seen[0].full_disk is None)
+
+
+def test_a_small_disk_is_told_of_no_step_that_nobody_makes():
+    schedule = LiveSchedule(1, "lb", "local", LOAD_NS, troubles=(FullDisk(1),))
+    assert with_step(schedule) == schedule
 
 
 def test_where_there_are_no_links_none_are_disturbed():
