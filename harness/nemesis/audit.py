@@ -14,9 +14,11 @@ from harness.nemesis.disturber import NOT_THERE, Strike
 from harness.nemesis.fates import Fates, clients_fates, limiter_fates, topic_fates
 from harness.nemesis.schedule import ClockStep, Kill, words_of
 from studies.api import Point
+from studies.distribution.asked import TRIALS_MAXIMUM
 from testbed.trust.evidence import INVALID
 
 MARGIN_NS = 20 * MILLISECOND_NS  # by which the ends of the load and of a freeze may be known wrongly
+_FATES = ("not_sent", "unacknowledged", "undelivered", "delivered", "duplicated")
 _OWN_AGENTS = ("node", "broker", "publish", "subscribe", "users")  # a run may name the node or host instead
 
 
@@ -27,21 +29,48 @@ def counted(point: Point, kept: Path, judge_at_ns: int) -> Fates:
         load_ns = duration_ns(spec.round)
         return topic_fates(kept, point.schedule.block(judge_at_ns, judge_at_ns + load_ns).message_count)
     if study == "limiting":
-        until_ns = duration_ns(str(spec.study_options["duration"]))
-        load = point.schedule.requests(point.topology.node_names(), until_ns)
-        return limiter_fates(kept, [request.id for of in load.values() for request in of if request.at_ns <= until_ns])
+        return limiter_fates(kept, _requested(point))
     return _all_born(clients_fates(kept), point, duration_ns(str(spec.study_options["duration"])))
 
 
 def _all_born(fates: Fates, point: Point, load_ns: int) -> Fates:
     """Told as strange where producers, each from the start to the end, have not as many messages as their rates say."""
+    due, doubt = _produced(point, load_ns)
+    if abs(due - fates.offered) <= doubt:
+        return fates
+    return fates._replace(strange=(*fates.strange, f"{due} messages were due, clients know of {fates.offered}"))
+
+
+def _produced(point: Point, load_ns: int) -> tuple[int, int]:
+    """Messages of producers by their rates, and how many more or fewer there may be."""
     rates_rps = {topic.name: topic.rate_rps for topic in point.schedule.topics}
     joined = [change for change in point.schedule.happenings(load_ns) if isinstance(change, Joined)]
     producing = [rates_rps[change.topic] for change in joined if change.role is Role.PRODUCER]
-    due = round(sum(producing) * load_ns / SECOND_NS)
-    if abs(due - fates.offered) <= len(producing):  # each begins somewhere within its first period
-        return fates
-    return fates._replace(strange=(*fates.strange, f"{due} messages were due, clients know of {fates.offered}"))
+    return round(sum(producing) * load_ns / SECOND_NS), len(producing)  # each begins within its first period
+
+
+def account_wrong(point: Point, folder: Path, numbers: Json) -> list[str]:
+    """Where a run's account is not of all that its spec offers.  For runs whose actors' own files are not kept."""
+    spec, doubt = point.spec, 0
+    fates = {name: int(numbers.get(f"{name}_count", 0)) for name in _FATES}
+    told, summed = int(numbers.get("offered_count", 0)), sum(fates.values())
+    if spec.study == "distribution":
+        load_ns = duration_ns(spec.round)
+        judge_at_ns = TRIALS_MAXIMUM * load_ns
+        due = point.schedule.block(judge_at_ns, judge_at_ns + load_ns).message_count
+    elif spec.study == "limiting":
+        due = len(_requested(point))
+        told = summed = parquet.read_table(folder / "requests.parquet", columns=["decision"]).num_rows
+    else:
+        due, doubt = _produced(point, duration_ns(str(spec.study_options["duration"])))
+    problems = [f"{due} were due, the run says that {told} were offered"] if abs(told - due) > doubt else []
+    return problems + ([f"the run's fates sum to {summed}, offered were {told}"] if summed != told else [])
+
+
+def _requested(point: Point) -> list[int]:
+    until_ns = duration_ns(str(point.spec.study_options["duration"]))
+    load = point.schedule.requests(point.topology.node_names(), until_ns)
+    return [request.id for of in load.values() for request in of if request.at_ns <= until_ns]
 
 
 def told_wrong(study: str, folder: Path, numbers: Json, fates: Fates) -> list[str]:

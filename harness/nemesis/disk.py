@@ -1,30 +1,40 @@
 """A run on a disk that is too small: the command itself, in a mount namespace of its own, and what it leaves there.
 
-    unshare --mount python -m harness.nemesis.disk ROOM_BYTES FOLDER SPEC.toml
+    unshare --mount python -m harness.nemesis.disk ROOM_BYTES FOLDER SPEC.toml SEED
 
 mounts so much room over an empty folder, runs ``ratebed run SPEC.toml`` with its results and temporary folders there,
-and prints what became of it as JSON (``DiskOutcome``).  The mount goes with the namespace.
+and prints what became of it as JSON (``DiskOutcome``).  The mount goes with the namespace.  What else is left of it is
+looked for outside.
 """
 
 import errno
 import json
 import os
+import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import NamedTuple
 
 import msgspec
 
 from collectors.integrity import check_run, read_manifest
-from collectors.partials import left_partials
-from core.errors import LINE, HarnessError
+from collectors.partials import PARTIAL
+from core.errors import LINE, HarnessError, MachineError
 from core.records import Json
 from harness.campaign import finished_runs
+from harness.nemesis.audit import account_wrong
+from harness.nemesis.remains import CommandTraces
+from harness.run import resolve
 from studies.spec import RunSpec
-from testbed.hosts.capabilities import require, tool
+from testbed.hosts.capabilities import require, tool, tries
+from testbed.hosts.lock import BESIDE
 from testbed.trust.evidence import INVALID
 
 COMMAND_S = 300.0
+END_S = 60.0  # in which a command takes down what it has made
 _NO_ROOM = os.strerror(errno.ENOSPC)
 _FIELDS = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
 _OPTIONS = ("system_options", "workload_options", "topology_options", "study_options")
@@ -40,18 +50,88 @@ class DiskOutcome(msgspec.Struct, frozen=True):
     problems: tuple[str, ...]
 
 
+class Ended(NamedTuple):
+    """A command that has ended; ``is_late``: because it was told to."""
+
+    code: int
+    out: str
+    err: str
+    is_late: bool
+
+
+def ended(words: Sequence[str], environment: Mapping[str, str], most_s: float, patience_s: float) -> Ended:
+    """Run a command in a session of its own, for ``most_s``; then SIGTERM, and SIGKILL for all of it after a while."""
+    with TemporaryFile("w+", errors="replace") as out, TemporaryFile("w+", errors="replace") as err:  # no pipe to block
+        process = subprocess.Popen(
+            words, stdin=subprocess.DEVNULL, stdout=out, stderr=err, env=environment, start_new_session=True
+        )
+        is_late = False
+        try:
+            process.wait(most_s)
+        except subprocess.TimeoutExpired:
+            is_late = True
+            _end(process, patience_s)
+        except BaseException:  # Ctrl-C, which does not reach another session
+            _end(process, patience_s)
+            raise
+        for file in (out, err):
+            file.seek(0)
+        return Ended(process.returncode, out.read(), err.read(), is_late)
+
+
+def _end(process: "subprocess.Popen[bytes]", patience_s: float) -> None:
+    process.terminate()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def require_small_disk(mounted: Path) -> None:
+    """MachineError where this machine lets us mount none over the folder."""
+    require("root", "unshare")
+    if not tries(*_unshared(), tool("mount") or "mount", "-t", "tmpfs", "ratebed-small", str(mounted)):
+        raise MachineError("a small disk cannot be mounted here", "run it as root, and outside of containers")
+
+
+def _unshared() -> list[str]:
+    return [tool("unshare") or "unshare", "--mount"]
+
+
 def run_on_small_disk(spec: RunSpec, seed: int, room_bytes: int, folder: Path) -> DiskOutcome:
-    """Run a spec so; ``folder``: empty, for the mount and the matrix file.  MachineError where that needs root."""
-    require("root")
+    """Run a spec so, with the machine's lock held; ``folder``: empty, for the mount, the matrix file and the state.
+
+    MachineError, before anything is run, where this machine does not let us.
+    """
     matrix, mounted = folder / "matrix.toml", folder / "small"
     mounted.mkdir()
+    require_small_disk(mounted)
     matrix.write_text(as_matrix(spec))
+    traces = CommandTraces(folder / "state")
     module = [sys.executable, "-m", "harness.nemesis.disk"]
-    words = [tool("unshare") or "unshare", "--mount", *module, str(room_bytes), str(mounted), str(matrix), str(seed)]
-    done = subprocess.run(words, capture_output=True, text=True, timeout=2 * COMMAND_S)
-    if done.returncode:
-        return DiskOutcome(done.returncode, "", 0, (), (f"the trial itself failed: {done.stderr.strip()[-300:]}",))
-    return msgspec.json.decode(done.stdout, type=DiskOutcome)
+    words = [*_unshared(), *module, str(room_bytes), str(mounted), str(matrix), str(seed)]
+    beside = ",".join([*filter(None, [os.environ.get(BESIDE)]), str(os.getuid())])  # it need not wait for our lock
+    try:
+        done = ended(words, {**os.environ, **traces.environment, BESIDE: beside}, 2 * COMMAND_S, 2 * END_S)
+        left = tuple(f"left: {what}" for what in traces.left())
+    finally:
+        traces.remove()
+    outcome = _outcome(done)
+    return msgspec.structs.replace(outcome, problems=(*outcome.problems, *left))
+
+
+def _outcome(done: Ended) -> DiskOutcome:
+    """What the process in the namespace says of it."""
+    last = done.err.strip()[-300:]
+    if done.is_late:
+        return DiskOutcome(done.code, "", 0, (), (f"the trial did not end within {2 * COMMAND_S:g} s: {last}",))
+    try:
+        if not done.code:
+            return msgspec.json.decode(done.out, type=DiskOutcome)
+    except msgspec.DecodeError as error:
+        last = f"{error}: {last}"
+    return DiskOutcome(done.code, "", 0, (), (f"the trial itself failed: {last}",))
 
 
 def as_matrix(spec: RunSpec) -> str:
@@ -81,10 +161,12 @@ def judge(exit_code: int, said: str, out: Path) -> DiskOutcome:
     for folder in finished_runs(out):
         try:
             check_run(folder)
-            manifests.append(read_manifest(folder))
+            manifests.append(manifest := read_manifest(folder))
+            point = resolve(msgspec.convert(manifest["spec"], RunSpec))
+            problems += account_wrong(point, folder, manifest["fidelity"])
         except HarnessError as error:
             problems.append(f"half-written: {error}")
-    problems += [f"left: {path.name}" for path in left_partials(out / "runs")]
+    problems += [f"half-written: {path.name}" for path in (out / "runs").glob(f"*{PARTIAL}*")]
     validity = tuple(str(manifest["validity"]) for manifest in manifests)
     if exit_code == 0 and not manifests:
         problems.append("exit code 0, and no run")
@@ -101,8 +183,17 @@ def main(room_bytes: str, mounted: str, matrix: str, seed: str) -> None:
     out = folder / "out"
     words = [sys.executable, "-m", "ratebed", "run", matrix, "--seed", seed, "--out", str(out)]
     environment = {**os.environ, "TMPDIR": mounted}
-    done = subprocess.run(words, capture_output=True, text=True, env=environment, timeout=COMMAND_S)
-    sys.stdout.buffer.write(msgspec.json.encode(judge(done.returncode, done.stdout + done.stderr, out)))
+    signal.signal(signal.SIGTERM, _interrupted)
+    done = ended(words, environment, COMMAND_S, END_S)
+    outcome = judge(done.code, done.out + done.err, out)
+    late = [f"it did not end within {COMMAND_S:g} s"] if done.is_late else []
+    left = [f"left: {path.name}" for path in folder.glob("ratebed-*")]  # the folders of its runs
+    outcome = msgspec.structs.replace(outcome, problems=(*late, *outcome.problems, *left))
+    sys.stdout.buffer.write(msgspec.json.encode(outcome))
+
+
+def _interrupted(number: int, frame: object) -> None:
+    raise KeyboardInterrupt  # so that the command, which is in a session of its own, is ended first
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import msgspec
 
 from core.writing import replace_file
 from harness import ledgers
-from harness.nemesis.trial import ENDED, LiveTrial
+from harness.nemesis.trial import ENDED, NOT_PLAYED, LiveTrial
 
 
 class LivePlayed(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -20,7 +20,7 @@ class LivePlayed(msgspec.Struct, frozen=True, omit_defaults=True):
     load_seconds: float
     commit: str
     troubles: tuple[str, ...]
-    outcome: str  # valid, degraded, invalid; or ended, with an error
+    outcome: str  # valid, degraded, invalid; ended, with an error; or not played, for this machine cannot
     seconds: float
     resident_mb: float  # of the harness afterwards: what must not grow
     descriptors: int
@@ -69,7 +69,7 @@ class NemesisLedger(msgspec.Struct, frozen=True):
             begun,
             fates.offered if fates else 0,
             {name: count for name, count in fates.counts.items() if count} if fates else {},
-            tuple(_without_folder(line) for line in trial.said) if trial.outcome == ENDED else (),
+            tuple(_without_folder(line) for line in trial.said) if trial.outcome in (ENDED, NOT_PLAYED) else (),
             schedule.grounds,
         )
         new = [
@@ -81,12 +81,14 @@ class NemesisLedger(msgspec.Struct, frozen=True):
         """In a line."""
         counts = {word: sum(one.outcome == word for one in self.played) for word in ("valid", "degraded", "invalid")}
         told = ", ".join(f"{count} {word}" for word, count in counts.items())
+        not_played = sum(one.outcome == NOT_PLAYED for one in self.played)
+        runs = len(self.played) - not_played
         offered = sum(one.offered for one in self.played)
         summed = sum(one.offered > 0 and sum(one.fates.values()) == one.offered for one in self.played)
         return (
-            f"{len(self.played)} runs: {told}, {len(self.played) - sum(counts.values())} ended with an error; "
+            f"{runs} runs: {told}, {runs - sum(counts.values())} ended with an error; "
             f"fates sum to offered in {summed} of {sum(one.offered > 0 for one in self.played)} ({offered:,} in all); "
-            f"{len(self.deviations)} deviations"
+            f"{len(self.deviations)} deviations" + (f"; {not_played} could not be played" if not_played else "")
         )
 
 

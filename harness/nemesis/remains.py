@@ -1,27 +1,32 @@
 """What is left of a run on the machine: looked for without its own records of what it made.
 
 Processes by the run's mark in their environment, interfaces and rules by its tag, folders, its state file, the
-machine's lock where we hold it, and processes of ours that nobody waits for.
+machine's lock where we hold it.  Of a command, whose runs are not known here: processes by a mark of ours, network
+namespaces and folders in memory that were not there before, its state files.
 """
 
 import os
 import subprocess
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from secrets import token_hex
 
 from harness.nemesis.disturber import Traces
 from testbed.hosts.capabilities import tool
+from testbed.hosts.cleaning import kill_left, remove_left
 from testbed.hosts.lock import holders
+from testbed.hosts.site import MEMORY
+from testbed.hosts.state import TOKEN, start_time
+
+MARK = "RATEBED_NEMESIS"  # the environment variable that marks all processes of a command, whatever runs it made
+PATIENCE_S = 5.0  # with what goes by itself when the command has ended, as Java does
 
 
 def remains(traces: Traces) -> list[str]:
     """All that is still there, a sentence each."""
-    mark = f"RATEBED_RUN={traces.token}".encode()
-    left = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with suppress(OSError):
-            if mark in path.read_bytes().split(b"\0"):
-                left.append(f"process {path.parent.name} ({(path.parent / 'comm').read_text().strip()})")
+    left = [f"process {pid} ({name})" for pid, name in _marked(TOKEN, traces.token)]
     left += [f"interface {path.name}" for path in Path("/sys/class/net").iterdir() if traces.tag in path.name]
     for words in (["ip", "netns", "list"], ["iptables-save"]):
         if program := tool(words[0]):
@@ -31,6 +36,57 @@ def remains(traces: Traces) -> list[str]:
     if any(holder.pid == os.getpid() for holder in holders()):  # others may have it by now
         left.append("the machine's lock")
     return left
+
+
+class CommandTraces:
+    """By what a command can be known after its end, whatever runs it has made: make this before it begins.
+
+    ``environment`` is what the command must have in its own: a mark, and ``state``, a folder for its state files alone.
+    """
+
+    def __init__(self, state: Path):
+        self.state, self._token = state, token_hex(16)
+        self._networks, self._memory = set(_networks()), set(MEMORY.glob("ratebed-*"))
+        self.environment = {MARK: self._token, "RATEBED_STATE": str(state)}
+
+    def left(self, patience_s: float = PATIENCE_S) -> list[str]:
+        """All that is still there after so long, a sentence each."""
+        until_s = time.monotonic() + patience_s
+        while (left := self._there()) and time.monotonic() < until_s:
+            time.sleep(0.1)
+        return left
+
+    def _there(self) -> list[str]:
+        left = [f"process {pid} ({name})" for pid, name in _marked(MARK, self._token)]
+        left += [f"network namespace of {whose}" for net, whose in _networks().items() if net not in self._networks]
+        left += [f"state file {path.name}" for path in sorted(self.state.glob("*"))]
+        return left + [f"{path}" for path in sorted(set(MEMORY.glob("ratebed-*")) - self._memory)]
+
+    def remove(self) -> None:
+        """End what bears the mark, and remove what the state files list."""
+        for pid, _ in _marked(MARK, self._token):
+            with suppress(OSError):
+                kill_left(pid, start_time(pid))
+        if self.state.is_dir():
+            remove_left(self.state)
+
+
+def _marked(name: str, token: str) -> Iterator[tuple[int, str]]:
+    """Processes, id and name, that have the variable in their environment."""
+    mark = f"{name}={token}".encode()
+    for path in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if mark in path.read_bytes().split(b"\0"):
+                yield int(path.parent.name), (path.parent / "comm").read_text().strip()
+
+
+def _networks() -> dict[str, str]:
+    """Network namespaces with a process in them, which is named, and those that have a name."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*/ns/net"):
+        with suppress(OSError):
+            found[os.readlink(path)] = f"process {path.parts[2]} ({(path.parents[1] / 'comm').read_text().strip()})"
+    return found | {str(path): path.name for path in Path("/run/netns").glob("*")}
 
 
 def resident_bytes() -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from collectors.integrity import check_run, read_manifest
-from core.errors import HarnessError
+from core.errors import HarnessError, MachineError
 from harness.code_version import code_hash
 from harness.experiment import RunSpec
 from harness.nemesis.audit import counted, is_named, missed, told_wrong, unbelieved, unnamed
@@ -24,11 +24,12 @@ from testbed.hosts.lock import machine_lock
 
 ENDED = "ended"  # with an error, and without a result
 AUDIT_FAILED = "audit failed"  # what is there is no result
+NOT_PLAYED = "not played"  # this machine cannot
 
 
 @dataclass(frozen=True)
 class LiveTrial:
-    """``outcome``: the run's validity, ``ENDED``, or ``AUDIT_FAILED``; ``said``: its reasons, or its error.
+    """``outcome``: the run's validity, ``ENDED``, ``AUDIT_FAILED`` or ``NOT_PLAYED``; ``said``: its reasons, or error.
 
     ``problems``: what must not be, a sentence each.  ``fates``: as counted here, of a run with a result.
     """
@@ -119,6 +120,10 @@ def _audited(
 def _on_small_disk(schedule: LiveSchedule, disk: FullDisk, folder: Path) -> Parts:
     ground = GROUNDS[schedule.ground]
     spec = ground.make(schedule.testbed, schedule.seed, schedule.load_ns, ())
-    told = run_on_small_disk(spec, schedule.seed, disk.room_bytes, folder)
+    with machine_lock():
+        try:
+            told = run_on_small_disk(spec, schedule.seed, disk.room_bytes, folder)
+        except MachineError as lacking:  # others can: the seed draws the same for everyone
+            return NOT_PLAYED, (str(lacking),), (), None, ()
     outcome = told.validity[0] if told.validity else ENDED
     return outcome, (told.line,), told.problems, None, ()

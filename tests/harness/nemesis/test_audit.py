@@ -157,9 +157,9 @@ def test_the_ledger_adds_up(tmp_path):
 
 
 def test_a_strike_that_did_not_land_is_not_in_the_ledger_as_done():
-    kill = Kill(SECOND_NS, "broker-broker1")
-    schedule = LiveSchedule(7, "lb", "mininet", SECOND_NS, troubles=(kill, Freeze(0, "broker-broker2", 1)))
-    strikes = Strike(kill, why_not=OVER), Strike(schedule.troubles[1], 1)
+    kill, stop = Kill(SECOND_NS, "broker-broker1"), Freeze(0, "broker-broker2", 1)
+    schedule = LiveSchedule(7, "lb", "mininet", SECOND_NS, troubles=(kill, stop))
+    strikes = Strike(kill, why_not=OVER), Strike(stop, 1)
     trial = LiveTrial(schedule, INVALID, (), (), TOPIC, strikes, 1.0, 10**8, 9)
     killed, frozen = NemesisLedger().with_trial(trial, "abc", "now").played[0].troubles
     assert killed.endswith(f"(not done: {OVER})") and "not done" not in frozen

@@ -41,6 +41,7 @@ def site(tmp_path):
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     yield Site(agents={"node-n1": child}, state=state, folder=tmp_path, epoch_ns=time.time_ns())
     child.kill()
+    assert child.stdin is not None
     child.stdin.close()
     child.wait()
 
