@@ -13,7 +13,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame
-from paper_figs.series import frame_of, samples, where, with_point
+from paper_figs.series import frame_of, where, with_point
 from paper_figs.srtm.grids import at, most_brokers, split
 from paper_figs.srtm.published import BROKERS
 from paper_figs.style import series
@@ -115,12 +115,13 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def measure_r1(tables: Tables) -> Evidence:
-    """The least of S^(k)(t) - S(t) over all t; and that it is no zero everywhere: at the end something is left."""
+    """The least of S^(k)(t) - S(t) over all t; and that it is no zero everywhere, at any k."""
     gaps, checks = where(tables["srtm-prop1/gaps"]), []
     for (kind, k), part in gaps.groupby(["kind", "k"], sort=False):
         least = in_every_run(part.least_s.min(), part)
         checks.append(at_least(f"{kind}, k = {k}: least difference", least, -ROUNDING_S, "message s"))
-        checks.append(above(f"{kind}, k = {k}: difference at the end", samples(part.last_s), 0.0, "message s"))
+        last = in_every_run(part.last_s.max(), part)  # correlated batches may leave none for a whole run
+        checks.append(above(f"{kind}, k = {k}: largest difference at the end", last, 0.0, "message s"))
     return Evidence(tuple(checks))
 
 
