@@ -1,8 +1,8 @@
 """What is left of a run on the machine: looked for without its own records of what it made.
 
 Processes by the run's mark in their environment, interfaces and rules by its tag, folders, its state file, the
-machine's lock where we hold it.  Of a command, whose runs are not known here: processes by a mark of ours, network
-namespaces and folders in memory that were not there before, its state files.
+machine's lock where we hold it.  Of a command, whose runs are not known here: processes by a mark of ours, which hold
+its network namespaces, and its state files; what else is new on the machine may be another's.
 """
 
 import os
@@ -17,7 +17,6 @@ from harness.nemesis.disturber import Traces
 from testbed.hosts.capabilities import tool
 from testbed.hosts.cleaning import kill_left, remove_left
 from testbed.hosts.lock import holders
-from testbed.hosts.site import MEMORY
 from testbed.hosts.state import TOKEN, start_time
 
 MARK = "RATEBED_NEMESIS"  # the environment variable that marks all processes of a command, whatever runs it made
@@ -46,7 +45,6 @@ class CommandTraces:
 
     def __init__(self, state: Path):
         self.state, self._token = state, token_hex(16)
-        self._networks, self._memory = set(_networks()), set(MEMORY.glob("ratebed-*"))
         self.environment = {MARK: self._token, "RATEBED_STATE": str(state)}
 
     def left(self, patience_s: float = PATIENCE_S) -> list[str]:
@@ -58,9 +56,7 @@ class CommandTraces:
 
     def _there(self) -> list[str]:
         left = [f"process {pid} ({name})" for pid, name in _marked(MARK, self._token)]
-        left += [f"network namespace of {whose}" for net, whose in _networks().items() if net not in self._networks]
-        left += [f"state file {path.name}" for path in sorted(self.state.glob("*"))]
-        return left + [f"{path}" for path in sorted(set(MEMORY.glob("ratebed-*")) - self._memory)]
+        return left + [f"state file {path.name}" for path in sorted(self.state.glob("*"))]
 
     def remove(self) -> None:
         """End what bears the mark, and remove what the state files list."""
@@ -78,15 +74,6 @@ def _marked(name: str, token: str) -> Iterator[tuple[int, str]]:
         with suppress(OSError):
             if mark in path.read_bytes().split(b"\0"):
                 yield int(path.parent.name), (path.parent / "comm").read_text().strip()
-
-
-def _networks() -> dict[str, str]:
-    """Network namespaces with a process in them, which is named, and those that have a name."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*/ns/net"):
-        with suppress(OSError):
-            found[os.readlink(path)] = f"process {path.parts[2]} ({(path.parents[1] / 'comm').read_text().strip()})"
-    return found | {str(path): path.name for path in Path("/run/netns").glob("*")}
 
 
 def resident_bytes() -> int:
