@@ -83,7 +83,7 @@ def measure_t1(tables: Tables) -> Evidence:
 
 
 def measure_t3(tables: Tables) -> Evidence:
-    """Largest gaps of the slow variants against queue+F's, and that the largest is not the last."""
+    """Largest gaps of the slow variants against queue+F's, and that they fall again."""
     runs = tables["crdt-fig5.3/runs"]
     exact, direction = [], []
     peak = runs.pivot(index="repetition", columns="variant", values="gap_peak_count")

@@ -16,7 +16,6 @@ from typing import NamedTuple
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most, below
 from paper_figs.crdt import precision, usage
 from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F
-from paper_figs.crdt.precision import STEADY
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
 from paper_figs.figure import Figure
@@ -45,7 +44,7 @@ LONG_S = 10.0  # ours: what "long after" the load is
 
 
 def measure_precision(load: UserTrace, tables: Tables, approach: bool = False) -> Evidence:
-    """The percentages, which is nearer to 100 %, and on ``approach`` that the largest gap is not the last."""
+    """The percentages, which is nearer to 100 %, and on ``approach`` that the gap falls again."""
     runs = tables[f"crdt-fig5.{load.number}/runs"]
     label = "gap of the {} to the centralised limiter, last over largest"
     shrinks = [precision.gap_shrinks(runs, name, label) for name in (COUNTER, load.queue)] if approach else []
@@ -106,7 +105,8 @@ def measure_t17(tables: Tables) -> Evidence:
     for key, load, variant in FALLING:
         runs = tables[f"{key}/runs"]
         counter, queue = (samples(by_repetition(runs, "memory_kept", variant=name)) for name in (COUNTER, variant))
-        checks.append(at_least(f"{load}: memory of the counter, end over middle of the load", counter, STEADY))
+        label = f"{load}: memory of the counter, end over middle of the load"
+        checks.append(at_least(label, counter, precision.STEADY))
         if variant == FL:
             rest_s = usage.rest_of(runs, variant)
             deviation = (rest_s - rest_s.median()).abs()  # a spread with one value a repetition
