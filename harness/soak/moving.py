@@ -21,7 +21,7 @@ from core.seeds import child_seed, generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
-from harness.soak.trial import Breach, clocks_apart_ns, ground, judged, outages_of
+from harness.soak.trial import Breach, clocks_apart_ns, ended, ground, judged, outages_of
 from systems.api import RunHistory
 from systems.distribution import migrator
 from systems.distribution.commands import MoveAway
@@ -56,7 +56,14 @@ def schedules(first: int) -> Iterator[SoakSchedule]:
 
 
 def play(schedule: SoakSchedule) -> MovesPlayed:
-    """Play and judge."""
+    """Play and judge; an error that ends it is a breach."""
+    try:
+        return _play(schedule)
+    except Exception as error:  # whoever raised it: without the seed nobody could look
+        return MovesPlayed((ended(error),), Counter())
+
+
+def _play(schedule: SoakSchedule) -> MovesPlayed:
     names, end_ns = list(schedule.nodes), schedule.load_end_ns
     plane = _plane(schedule, names)
     config = migrator.Config(

@@ -12,6 +12,7 @@ import msgspec
 from core.clients import Role
 from core.errors import SpecError
 from core.records import Json, Request
+from core.registry import hint
 from core.units import SECOND_NS, duration_text
 from core.writing import replace_file
 from systems.api import TopicReport
@@ -47,10 +48,13 @@ class Told(msgspec.Struct, frozen=True, omit_defaults=True):
     proxy: str = ""  # a client is where this is
 
     def measurement(self) -> object:
-        """As the node hears it."""
+        """As the node hears it; SpecError for a role that nobody has."""
         if self.proxy:
             return AtSite(self.proxy)
         if self.role:
+            roles = [role.value for role in Role]
+            if self.role not in roles:
+                raise SpecError(f"{self.node} is told of a role {self.role!r}", hint(self.role, roles))
             return Wanted(self.topic, Role(self.role), self.wanted)
         if self.cycle is not None:
             return Demand(self.cycle, self.rate_rps)
@@ -121,7 +125,10 @@ def read_schedule(path: Path) -> SoakSchedule:
         raise SpecError(f"{path}: {error.strerror}", "name a file that ratebed soak wrote") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SpecError(f"{path}: {error}", "name a file that ratebed soak wrote") from None
-    late = max(schedule.instants_ns()) > schedule.load_end_ns
+    instants_ns = schedule.instants_ns()
+    late = max(instants_ns) > schedule.load_end_ns
     if not schedule.nodes or late or schedule.load_end_ns > _LONGEST_NS:
         raise SpecError(f"{path}: load_end_ns = {schedule.load_end_ns}", "give nodes, and an end within an hour")
+    if min(instants_ns) < 0:
+        raise SpecError(f"{path}: an instant of {min(instants_ns)} ns", "give instants from 0 on")
     return schedule

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from core.errors import MachineError
 from harness.executors.local import deaf_children, live_with_the_parent, spawning_pool
 from harness.soak.draw import draw, system_of
-from harness.soak.trial import Breach, play
+from harness.soak.trial import Breach, ended, play
 
 CHUNK = 25  # schedules that a worker plays in a row
 TWICE_EVERY = 10  # every tenth seed is played twice, and compared
+SCHEDULE = "every seed can be played"
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,12 @@ def play_chunk(seeds: tuple[int, ...], first: int) -> Chunk:
     begun = time.process_time()
     failures = []
     for seed in seeds:
-        played = play(draw(seed), twice=seed % TWICE_EVERY == 0)
-        if played.breaches:
-            failures.append(Failure(seed, played.schedule.system, played.breaches))
+        try:
+            breaches = play(draw(seed), twice=seed % TWICE_EVERY == 0).breaches
+        except Exception as error:  # the seed makes no schedule, or no trial can begin: the others go on
+            breaches = (ended(error, invariant=SCHEDULE),)
+        if breaches:
+            failures.append(Failure(seed, system_of(seed), breaches))
     return Chunk(first, seeds[-1], len(seeds), time.process_time() - begun, tuple(failures))
 
 

@@ -20,7 +20,7 @@ from core.registry import configure
 from core.units import SECOND_NS, duration_ns
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
-from harness.soak.trial import Breach, clocks_apart_ns, ground, judged, outages_of
+from harness.soak.trial import Breach, clocks_apart_ns, ended, ground, judged, outages_of
 from studies.sharing.deployment import released_by
 from studies.sharing.rules import SHARINGS, Sharing
 from systems.api import RunHistory
@@ -52,7 +52,14 @@ def schedules(first: int) -> Iterator[SoakSchedule]:
 
 
 def play(schedule: SoakSchedule) -> tuple[Breach, ...]:
-    """What did not hold."""
+    """What did not hold; an error that ends the trial is a breach."""
+    try:
+        return _play(schedule)
+    except Exception as error:  # whoever raised it: without the seed nobody could look
+        return (ended(error),)
+
+
+def _play(schedule: SoakSchedule) -> tuple[Breach, ...]:
     system, way = load_system(schedule.system), WAYS[schedule.system]
     told = {"on_failure": "closed"} if schedule.system == "centralised" else {}
     config: Any = configure(f"system {schedule.system}", system.config, {**schedule.options, **told})

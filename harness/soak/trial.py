@@ -8,12 +8,12 @@ from traceback import extract_tb
 
 import msgspec
 
-from core.errors import HarnessError
+from core.errors import HarnessError, SpecError, one_line
 from core.registry import configure
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.plane import SoakPlane
 from harness.soak.schedule import SoakSchedule
-from systems.api import Invariant, Node, Report, RunHistory, Step, System, Violation
+from systems.api import Invariant, Node, Report, RunHistory, Step, System
 from systems.invariants import COMMON
 from systems.loader import load_system
 from systems.placement.cast import AGENT
@@ -33,13 +33,14 @@ HISTORY = "one seed, one history"
 RULES = "keeps its interface"  # the invariant that the referee of every run keeps
 
 
-class Breach(msgspec.Struct, frozen=True):
-    """An invariant did not hold in a trial."""
+class Breach(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An invariant did not hold in a trial.  ``error``: of which kind what ended it was, where an error did."""
 
     invariant: str
     at_ns: int
     node: str
     what: str
+    error: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ def _parting(steps: Sequence[Step], others: Sequence[Step]) -> tuple[int, str]:
 def _play(schedule: SoakSchedule) -> Played:
     system = load_system(schedule.system)
     config = configure(f"system {schedule.system}", system.config, schedule.options)
-    assert system.nodes is not None
+    if system.nodes is None:
+        raise SpecError(f"system {schedule.system} has no nodes", "name one whose nodes talk")
     everyone = list(system.nodes(list(schedule.nodes), config, 0))
     topology, faults = ground(schedule, everyone), schedule.faults()
     loop = _loop(schedule, system, config, topology)
@@ -89,9 +91,11 @@ def _play(schedule: SoakSchedule) -> Played:
         loop.inject(told.node, told.at_ns, Report(told.measurement()))
     try:
         at_rest = _run(loop, schedule, faults, isinstance(config, Options))
+        history = _history(schedule, system, config, topology, everyone, loop, at_rest)
+    except MemoryError:  # of the machine, perhaps
+        raise
     except Exception as error:  # whoever raised it: without the seed nobody could look
-        return Played(schedule, (Breach(RULES, loop.now_ns, "", said(error)),), loop.journal.steps)
-    history = _history(schedule, system, config, topology, everyone, loop, at_rest)
+        return Played(schedule, (ended(error, loop.now_ns),), loop.journal.steps)
     return Played(schedule, judged(history, invariants_of(system)), history.steps)
 
 
@@ -101,19 +105,45 @@ def judged(history: RunHistory, invariants: Iterable[Invariant]) -> tuple[Breach
     for invariant in invariants:
         try:
             violation = invariant.broken(history)
+        except MemoryError:
+            raise
         except Exception as error:
-            violation = Violation(history.end_ns, "", said(error))
+            breaches.append(ended(error, history.end_ns, invariant.name))
+            continue
         if violation is not None:
             breaches.append(Breach(invariant.name, *violation))
     return tuple(breaches)
 
 
-def said(error: Exception) -> str:
-    """What ended a trial: a sentence of ours, or of another error its kind, its place and its words."""
-    if isinstance(error, HarnessError):
-        return str(error)
-    where = extract_tb(error.__traceback__)[-1]
-    return f"{type(error).__name__} in {Path(where.filename).name}, line {where.lineno}: {error}"
+def ended(error: Exception, at_ns: int = 0, invariant: str = RULES) -> Breach:
+    """A trial that an error ended, or an invariant that could not be judged for it."""
+    return Breach(invariant, at_ns, "", _said(error), _kind(error))
+
+
+def _said(error: Exception) -> str:
+    """Its words; of what is no sentence of ours, or has a cause that is none, the kind and the place as well."""
+    if not isinstance(error, HarnessError):
+        return one_line(f"{type(error).__name__} in {_place(error)}: {error}")
+    cause = error.__cause__
+    return str(error) if cause is None else one_line(f"{error} (in {_place(cause)})")
+
+
+def _kind(error: Exception) -> str:
+    """What errors that are the same have in common: the type, of a node's failure its own; of sentences, which it is.
+
+    Which it is shows in where it is said, and not in its words: these have names and numbers in them.
+    """
+    cause = error.__cause__ if isinstance(error, HarnessError) else error
+    if cause is not None:
+        return type(cause).__name__
+    frames = extract_tb(error.__traceback__)[-2:]  # the referee's are said in one place, for all its rules
+    return " ".join([type(error).__name__, *(f"{Path(frame.filename).name}:{frame.lineno}" for frame in frames)])
+
+
+def _place(error: BaseException) -> str:
+    """File and line in which it was raised."""
+    frames = extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else "an unknown place"
 
 
 def _loop(schedule: SoakSchedule, system: System, config: object, topology: Topology) -> EventLoop:
@@ -210,6 +240,9 @@ def ground(schedule: SoakSchedule, everyone: Sequence[str]) -> Topology:
         if name not in agents
     ]
     switches = sorted(set(schedule.homes.values()) | {"left", "middle", "right"})
+    lost = [host.name for host in hosts if host.name not in schedule.homes]
+    if lost:
+        raise SpecError(f"homes: there is none for {lost[0]}", "give each node the switch where it begins, or no homes")
     ends = [(host.name, schedule.homes[host.name]) for host in hosts]
     ends += list(pairwise(switches))
     links = tuple(Link(a, b, schedule.delay_ns, schedule.jitter_ns) for a, b in ends)

@@ -1,12 +1,14 @@
 """Soaking: schedules from seeds, trials, what is counted; what fails is a number that replays it."""
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import count, islice
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -19,15 +21,17 @@ from harness.executors.local import spawning_pool
 from harness.soak.draw import HEALED_NS, LOAD_END_NS, draw, system_of
 from harness.soak.ledger import SoakLedger, Stretch, read_ledger, write_ledger
 from harness.soak.schedule import SoakRequest, SoakSchedule, Told, fault_row, read_schedule, write_schedule
-from harness.soak.session import CHUNK, play_chunk, soak
+from harness.soak.session import CHUNK, SCHEDULE, play_chunk, soak
 from harness.soak.shrink import minimised
-from harness.soak.trial import REST_NS, Breach, invariants_of, play
+from harness.soak.trial import REST_NS, RULES, Breach, invariants_of, play
 from harness.soak.variants import SOAKED
 from systems import SYSTEMS
-from systems.api import Actuate
+from systems.api import Actuate, Arrival, Decide, Effect, Event, Invariant, RunHistory, Violation
+from systems.limiting.centralised import CentralisedNode
 from systems.loader import load_system
 from systems.placement.messages import Follow
 from testbed.faults import Handover, LinkFault, Restart, read_faults
+from testbed.virtual.scheduler import EventLoop
 from tests.harness.planted import adaptor_drops_a_fraction, begin_where_an_adaptor_drops_a_fraction
 from tests.tidy import ROOT
 
@@ -259,6 +263,117 @@ def test_a_schedule_of_a_file_plays_as_it_did(tmp_path: Path) -> None:
     schedule = draw(next(seed for seed in range(1, 100) if system_of(seed) == "leases"))
     write_schedule(tmp_path / "schedule.json", schedule)
     assert repr(play(read_schedule(tmp_path / "schedule.json")).steps) == repr(play(schedule).steps)
+
+
+# --- what ends a trial ---------------------------------------------------------------------------
+
+ASKED = SoakSchedule(
+    1, "centralised", {"capacity": 12, "rate": "1"}, ("n1", "n2"), 14 * SECOND_NS, MILLISECOND_NS,
+    requests=(SoakRequest(SECOND_NS, "n2", "ann", 1),),
+)  # fmt: skip
+
+
+def test_an_answer_to_a_question_never_asked_is_a_breach_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The invariant does not know what to say of it, and must not end the session."""
+    answer = CentralisedNode._answer
+
+    def misdirected(node: CentralisedNode, source: str, request_id: int, admitted: bool) -> Effect:
+        return answer(node, source, request_id + 1_000, admitted)
+
+    assert not play(ASKED).breaches
+    monkeypatch.setattr(CentralisedNode, "_answer", misdirected)
+    (breach,) = (one for one in play(ASKED).breaches if one.error)
+    assert (breach.invariant, breach.error) == ("decides as a token bucket", "KeyError")
+    assert re.match(r"KeyError in centralised\.py, line \d+: ", breach.what)
+    monkeypatch.setattr("harness.soak.session.draw", lambda seed: msgspec.structs.replace(ASKED, seed=seed))
+    chunk = play_chunk((7, 8), 7)
+    assert [failure.seed for failure in chunk.failures] == [7, 8]
+    assert "KeyError in centralised.py" in chunk.failures[0].line()
+    assert chunk.failures[0].line().endswith("--replay 7")
+
+
+def test_the_other_invariants_are_judged_beside_one_that_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(history: RunHistory) -> Violation | None:
+        raise LookupError("nobody knows")
+
+    always = Invariant("never holds", lambda history: Violation(1, "n1", "as said"))
+    monkeypatch.setattr("harness.soak.trial.COMMON", (Invariant("cannot be judged", broken), always))
+    first, second = play(ASKED).breaches
+    assert (first.invariant, first.error, second.invariant) == ("cannot be judged", "LookupError", "never holds")
+
+
+def test_an_error_of_the_loop_is_a_breach_at_its_instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lost(loop: EventLoop, node: str, decision: Decide) -> None:
+        raise KeyError(node)
+
+    monkeypatch.setattr(EventLoop, "decide", lost)
+    (breach,) = play(ASKED).breaches
+    assert (breach.invariant, breach.at_ns, breach.error) == (RULES, SECOND_NS + 2 * MILLISECOND_NS, "KeyError")
+    assert re.match(r"KeyError in test_soak\.py, line \d+: 'n2'$", breach.what)
+
+
+def test_what_a_node_failed_with_is_named_with_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    handle = CentralisedNode.handle
+
+    def odd(node: CentralisedNode, event: Event, now_ns: int) -> list[Effect]:
+        if isinstance(event, Arrival):
+            raise ValueError("odd")
+        return handle(node, event, now_ns)
+
+    monkeypatch.setattr(CentralisedNode, "handle", odd)
+    (breach,) = play(ASKED).breaches
+    assert (breach.invariant, breach.at_ns, breach.error) == (RULES, SECOND_NS, "ValueError")
+    assert re.search(r"ValueError: odd.* \(in test_soak\.py, line \d+\)$", breach.what)
+
+
+def test_a_machine_without_memory_is_no_breach(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(loop: EventLoop, node: str, decision: Decide) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(EventLoop, "decide", full)
+    with pytest.raises(MemoryError):
+        play(ASKED)
+
+
+def test_a_seed_that_makes_no_schedule_is_named_and_the_others_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
+    def drawn(seed: int) -> SoakSchedule:
+        if seed == 3:
+            raise SpecError("no schedule", "mend the draw")
+        if seed == 4:
+            raise KeyError("left")
+        return msgspec.structs.replace(ASKED, seed=seed)
+
+    monkeypatch.setattr("harness.soak.session.draw", drawn)
+    chunk = play_chunk((1, 2, 3, 4, 5), 1)
+    assert chunk.count == 5
+    found = [(failure.seed, failure.breaches[0].invariant) for failure in chunk.failures]
+    assert found == [(3, SCHEDULE), (4, SCHEDULE)]
+    assert "no schedule" in chunk.failures[0].line()
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        {"troubles": (({"kind": "crash", "at": "1s", "node": "n9"},),)},
+        {"troubles": (({"kind": "heal", "at": "1s", "side": ["n1"]},),)},
+        {"requests": (SoakRequest(SECOND_NS, "n9", "ann", 1),)},
+        {"told": (Told(SECOND_NS, "n9", "red", 1.0),)},
+        {"told": (Told(SECOND_NS, "n1", "red", role="owner"),)},
+        {"homes": {"n1": "left", "n9": "left"}},
+        {"system": "lb", "options": {}},
+    ],
+)
+def test_a_schedule_that_cannot_be_played_is_refused_and_blames_no_system(edit: dict[str, Any]) -> None:
+    with pytest.raises(SpecError):
+        play(msgspec.structs.replace(ASKED, **edit))
+
+
+@pytest.mark.parametrize("at_ns", [-1, 15 * SECOND_NS])
+def test_a_file_with_an_instant_outside_of_the_trial_is_refused(tmp_path: Path, at_ns: int) -> None:
+    told = msgspec.structs.replace(ASKED, told=(Told(at_ns, "n1", "red", 1.0),))
+    write_schedule(tmp_path / "schedule.json", told)
+    with pytest.raises(SpecError, match=r"schedule\.json"):
+        read_schedule(tmp_path / "schedule.json")
 
 
 # --- shrunk schedules at which an invariant asked for too much -----------------------------------

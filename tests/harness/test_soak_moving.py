@@ -7,8 +7,10 @@ import msgspec
 import numpy as np
 import pytest
 
+from core.errors import SystemFault
 from core.records import Int64
 from harness.soak.moving import play, schedules
+from harness.soak.trial import RULES
 from systems.api import Delivery, Effect, Event, Timer
 from systems.distribution.tb_adaptor import ADAPTOR, BrokerAgent, NewLimit
 from testbed.nodes.member import Member
@@ -64,3 +66,12 @@ def test_a_timer_that_outlives_its_node_is_found(monkeypatch: pytest.MonkeyPatch
     crash = ({"kind": "crash", "at": "3100ms", "node": ADAPTOR}, {"kind": "restart", "at": "3200ms", "node": ADAPTOR})
     schedule = msgspec.structs.replace(next(schedules(9_001)), troubles=(crash,))
     assert "timers die in a crash" in {breach.invariant for breach in play(schedule).breaches}
+
+
+def test_a_fault_of_a_system_is_a_breach_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def report(plane: MovingPlane) -> None:
+        raise SystemFault("broker1 said nothing", "have it report")
+
+    monkeypatch.setattr(MovingPlane, "report", report)
+    (breach,) = play(next(schedules(9_001))).breaches
+    assert (breach.invariant, breach.what) == (RULES, "broker1 said nothing; have it report")

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from itertools import islice
 
+import msgspec
 import pytest
 
 from harness.soak import sharing
 from harness.soak.sharing import WAYS, play, schedules
+from harness.soak.trial import RULES
 from studies.sharing.rules import leased
 from systems.api import Decide, Node, Verdict
 from testbed.virtual.gates import GatedLoop
@@ -44,3 +46,13 @@ def test_a_gate_that_opens_on_a_rejection_is_found(system: str, monkeypatch: pyt
     names = {breach.invariant for schedule in of_system(system, 12) for breach in play(schedule)}
     assert "a verdict a release" in names
     assert system == "crdt-counter" or "no more tokens than the bound" in names  # the counter's is n times as wide
+
+
+def test_an_error_is_a_breach_of_its_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def decide(loop: GatedLoop, node: str, decision: Decide) -> None:
+        raise KeyError(node)
+
+    monkeypatch.setattr(GatedLoop, "decide", decide)
+    schedule = msgspec.structs.replace(of_system("centralised", 1)[0], troubles=())
+    (breach,) = play(schedule)
+    assert (breach.invariant, breach.error) == (RULES, "KeyError")
