@@ -109,7 +109,7 @@ def _window(played: Played) -> tuple[float, float]:
     last_ns = max([*instants, *(breach.at_ns for breach in played.breaches)])
     if played.breaches:
         last_ns = min(last_ns, max(breach.at_ns for breach in played.breaches))
-    first_ns = min(instants)
+    first_ns = min(*instants, last_ns)  # an error may end a trial before anything happens to it
     room_ns = max((last_ns - first_ns) // 20, 4 * (schedule.delay_ns + schedule.jitter_ns), SECOND_NS // 100)
     return max(0, first_ns - room_ns) / SECOND_NS, (last_ns + room_ns) / SECOND_NS
 
@@ -118,8 +118,9 @@ def _names(played: Played, shown: Sequence[Flight]) -> list[str]:
     """The nodes that anything drawn happens at, in the order of the deployment."""
     seen = {name for flight in shown for name in (flight.source, flight.target)}
     seen |= {breach.node for breach in played.breaches} | {one.node for one in played.schedule.requests}
-    seen |= {getattr(fault, "node", "") for fault in played.schedule.faults()}
-    every = list(dict.fromkeys([*played.schedule.nodes, *(step.node for step in played.steps)]))
+    struck = [fault.node for fault in played.schedule.faults() if isinstance(fault, Crash | Restart | ClockSkew)]
+    seen.update(struck)
+    every = list(dict.fromkeys([*played.schedule.nodes, *(step.node for step in played.steps), *struck]))
     return [name for name in every if name in seen] or every
 
 

@@ -5,9 +5,14 @@ from pathlib import Path
 
 import pytest
 
+from core.errors import SpecError
+from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.draw import system_of
+from harness.soak.schedule import SoakSchedule, Told, write_schedule
 from ratebed.verbs import show as showing
 from ratebed.verbs.soak import soak
+from systems.api import Effect, Event
+from systems.distribution.tb_adaptor import ADAPTOR, BrokerAgent
 from tests.harness.planted import adaptor_drops_a_fraction
 
 SEED = next(seed for seed in range(1, 100) if system_of(seed) == "tb-adaptor")
@@ -39,3 +44,32 @@ def test_what_breaks_is_a_line_that_replays_it(
     monkeypatch.undo()
     assert soak(schedule=f"{stem}.json", out=tmp_path) == 0
     assert "every invariant holds" in capsys.readouterr().out
+
+
+def edited(path: Path, struck: str) -> str:
+    """A schedule's file, in which a node crashes and is back."""
+    crash = ({"kind": "crash", "at": "3s", "node": struck}, {"kind": "restart", "at": "4s", "node": struck})
+    told = (Told(5 * SECOND_NS, "broker1", "topic", 1.0),)
+    nodes = ("broker1", "broker2")
+    schedule = SoakSchedule(
+        1, "tb-adaptor", {}, nodes, 14 * SECOND_NS, MILLISECOND_NS, told=told, troubles=(crash,)
+    )  # fmt: skip
+    write_schedule(path, schedule)
+    return str(path)
+
+
+def test_a_mistyped_node_of_a_schedule_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="broker9"):
+        soak(schedule=edited(tmp_path / "edited.json", "broker9"), out=tmp_path)
+
+
+def test_what_ends_before_anything_happens_is_drawn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def odd(agent: BrokerAgent, event: Event, now_ns: int) -> list[Effect]:
+        raise ValueError("odd")
+
+    monkeypatch.setattr(BrokerAgent, "handle", odd)
+    assert soak(schedule=edited(tmp_path / "edited.json", ADAPTOR), out=tmp_path) == 1
+    assert "keeps its interface" in capsys.readouterr().out
+    assert (tmp_path / "soak" / "tb-adaptor-1.svg").exists()
