@@ -13,6 +13,7 @@ from pathlib import Path
 from core.errors import HarnessError, SpecError
 from core.units import SECOND_NS
 from harness.code_version import commit
+from harness.ledgers import alone_with
 from harness.nemesis.clock import require_own_machine
 from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.ledger import read_ledger, write_ledger
@@ -35,8 +36,9 @@ def main(words: list[str]) -> int:
         wrong += bool(trial.problems)
         print("\n".join(_told(trial)), flush=True)
         if ledger is not None and path is not None:
-            ledger = read_ledger(path).with_trial(trial, commit() or "", begun)  # as others may have left it
-            write_ledger(path, ledger)
+            with alone_with(path):
+                ledger = read_ledger(path).with_trial(trial, commit() or "", begun)  # as others may have left it
+                write_ledger(path, ledger)
     if ledger is not None:
         print(ledger.summary())
     return 1 if wrong else 0

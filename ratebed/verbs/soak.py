@@ -63,27 +63,25 @@ def soak(
 
 def _many(system: str, first: int, count: int, jobs: int, seconds: float, ledger: str, as_json: bool) -> int:
     from harness.code_version import commit
-    from harness.soak.ledger import SoakLedger, Stretch, read_ledger, write_ledger
+    from harness.soak.ledger import SoakLedger, add_to, read_ledger
     from harness.soak.session import Failure
     from harness.soak.session import soak as play_all
 
     path = Path(ledger) if ledger else None
     book = read_ledger(path) if path else SoakLedger()
     begin, version = first or book.next_seed(system), commit()
+    kept_count, new_count = book.count, 0
     failures: list[Failure] = []
     done, spent, told_at = 0, 0.0, time.monotonic()
     for chunk in play_all(begin, count, system, jobs, seconds):
         done, spent = done + chunk.count, spent + chunk.seconds
         failures += chunk.failures
-        if path:  # as others may have left it
-            book = read_ledger(path)
-        book = book.played(Stretch(version, system, chunk.first, chunk.last, chunk.count, chunk.seconds / 3600))
         for failure in chunk.failures:
-            book = book.deviated(failure.seed, failure.system, version, failure.breaches)
             if not as_json:
                 print(failure.line(), flush=True)
         if path:
-            write_ledger(path, book)
+            kept_count, more = add_to(path, version, system, chunk)
+            new_count += more
         if time.monotonic() - told_at > PROGRESS_S:
             told_at = time.monotonic()
             left_s = (count - done) * spent / done / jobs
@@ -92,7 +90,7 @@ def _many(system: str, first: int, count: int, jobs: int, seconds: float, ledger
         rows = [msgspec.to_builtins(failure) for failure in failures]
         print(json.dumps({"schedules": done, "processor_seconds": round(spent, 1), "failures": rows}, indent=2))
     else:
-        kept = f"; {path} has {book.count:,}" if path else ""
+        kept = f"; {path} has {kept_count:,}, {new_count:,} of them new" if path else ""
         print(f"{done:,} schedules from seed {begin} on, {len(failures)} failed, {spent:.0f} s of processor time{kept}")
     return 1 if failures else 0
 

@@ -26,6 +26,8 @@ def test_what_holds_ends_well_and_is_counted(tmp_path: Path, capsys: pytest.Capt
     assert json.loads(capsys.readouterr().out)["schedules"] == 5
     (stretch,) = json.loads(ledger.read_text())["stretches"]
     assert stretch["count"] == 35
+    assert soak(system="static-split", first=1, count=30, jobs=1, ledger=str(ledger)) == 0
+    assert f"{ledger} has 35, 0 of them new" in capsys.readouterr().out
 
 
 def test_what_breaks_is_a_line_that_replays_it(
