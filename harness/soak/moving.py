@@ -31,7 +31,7 @@ from testbed.faults import Crash
 from testbed.trust.moved import MovedMessages
 from testbed.virtual.fleet import Fleet
 from testbed.virtual.gates import NodeGroup
-from testbed.virtual.moving import MovingLoop, MovingPlane
+from testbed.virtual.moving import NEVER_NS, MovingLoop, MovingPlane
 from workloads import load
 
 TOPIC = "topic"
@@ -157,14 +157,22 @@ def _command(loop: MovingLoop, source: str, command: MoveAway) -> None:
 
 
 def _undelivered(plane: MovingPlane, found: MovedMessages, end_ns: int) -> list[Breach]:
-    """Messages lost or out of order, or copies that nobody accounts for."""
+    """Messages lost, stuck or out of order, or copies that nobody accounts for."""
     offered = plane.outbox.schedule.block(0, end_ns).message_count
     told = {
         "nothing is lost": found.lost_count or offered - found.offered_count,
+        "what waits will be sent": _stuck_count(plane),
         "order is kept": found.out_of_order_count,
         "what comes twice was offered twice": max(0, found.surplus_count - found.resent_count),
     }
     return [Breach(name, end_ns, "", f"{many} messages") for name, many in told.items() if many]
+
+
+def _stuck_count(plane: MovingPlane) -> int:
+    """Messages that wait at publishers who never open, or have opened: those of others only take long."""
+    waiting = plane.outbox.waiting
+    opens_ns = plane.opens_ns()[waiting.publisher]
+    return int(waiting.messages[(opens_ns >= NEVER_NS) | (opens_ns < plane.fleet.now_ns)].sum())
 
 
 def main() -> int:

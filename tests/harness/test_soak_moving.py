@@ -1,6 +1,7 @@
 """Publishers that move under the soak's faults: some schedules hold, and what loses or overtakes is found."""
 
 from collections import Counter
+from collections.abc import Callable
 from itertools import islice
 
 import msgspec
@@ -8,8 +9,10 @@ import numpy as np
 import pytest
 
 from core.errors import SystemFault
-from core.records import Int64
+from core.records import Int64, Schedule
+from core.units import SECOND_NS
 from harness.soak.moving import play, schedules
+from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import RULES
 from systems.api import Delivery, Effect, Event, Timer
 from systems.distribution.tb_adaptor import ADAPTOR, BrokerAgent, NewLimit
@@ -75,3 +78,45 @@ def test_a_fault_of_a_system_is_a_breach_of_its_seed(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(MovingPlane, "report", report)
     (breach,) = play(next(schedules(9_001))).breaches
     assert (breach.invariant, breach.what) == (RULES, "broker1 said nothing; have it report")
+
+
+def kill_of(broker: str) -> SoakSchedule:
+    kill = ({"kind": "crash", "at": "3100ms", "node": broker}, {"kind": "restart", "at": "3200ms", "node": broker})
+    return msgspec.structs.replace(next(schedules(9_001)), troubles=(kill,))
+
+
+def test_publishers_of_a_broker_that_never_opens_again_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their messages are not lost, they wait; but for ever."""
+    restart = MovingPlane.restart
+
+    def shut(plane: MovingPlane, node: str) -> None:
+        up_ns = plane.up_ns.copy()
+        restart(plane, node)
+        plane.up_ns[:] = up_ns
+
+    monkeypatch.setattr("harness.soak.moving.PATIENCE_NS", 5 * SECOND_NS)
+    assert "what waits will be sent" not in {breach.invariant for breach in play(kill_of("broker1")).breaches}
+    monkeypatch.setattr(MovingPlane, "restart", shut)
+    names = {breach.invariant for breach in play(kill_of("broker1")).breaches}
+    assert "what waits will be sent" in names
+    assert "nothing is lost" not in names
+
+
+def test_a_publisher_that_is_open_and_sends_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = Outbox.__init__
+
+    def with_a_sleeper(
+        outbox: Outbox, topic: Schedule, end_ns: int, opens_ns: Callable[[], Int64], make_room: Callable[[int], None]
+    ) -> None:
+        def heard_ns() -> Int64:
+            heard = opens_ns().copy()
+            heard[0] = 2**61
+            return heard
+
+        make(outbox, topic, end_ns, heard_ns, make_room)
+
+    monkeypatch.setattr("harness.soak.moving.PATIENCE_NS", 5 * SECOND_NS)
+    monkeypatch.setattr(Outbox, "__init__", with_a_sleeper)
+    names = {breach.invariant for breach in play(kill_of("broker1")).breaches}
+    assert "what waits will be sent" in names
+    assert "nothing is lost" not in names
