@@ -92,8 +92,6 @@ def _play(schedule: SoakSchedule) -> Played:
     try:
         at_rest = _run(loop, schedule, faults, isinstance(config, Options))
         history = _history(schedule, system, config, topology, everyone, loop, at_rest)
-    except MemoryError:  # of the machine, perhaps
-        raise
     except Exception as error:  # whoever raised it: without the seed nobody could look
         return Played(schedule, (ended(error, loop.now_ns),), loop.journal.steps)
     return Played(schedule, judged(history, invariants_of(system)), history.steps)
@@ -105,8 +103,6 @@ def judged(history: RunHistory, invariants: Iterable[Invariant]) -> tuple[Breach
     for invariant in invariants:
         try:
             violation = invariant.broken(history)
-        except MemoryError:
-            raise
         except Exception as error:
             breaches.append(ended(error, history.end_ns, invariant.name))
             continue

@@ -326,15 +326,6 @@ def test_what_a_node_failed_with_is_named_with_its_place(monkeypatch: pytest.Mon
     assert re.search(r"ValueError: odd.* \(in test_soak\.py, line \d+\)$", breach.what)
 
 
-def test_a_machine_without_memory_is_no_breach(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(loop: EventLoop, node: str, decision: Decide) -> None:
-        raise MemoryError
-
-    monkeypatch.setattr(EventLoop, "decide", full)
-    with pytest.raises(MemoryError):
-        play(ASKED)
-
-
 def test_a_seed_that_makes_no_schedule_is_named_and_the_others_are_played(monkeypatch: pytest.MonkeyPatch) -> None:
     def drawn(seed: int) -> SoakSchedule:
         if seed == 3:
