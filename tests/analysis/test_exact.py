@@ -7,7 +7,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import functions as F
 
-from analysis.exact import BROADCAST_ROWS, exact_percentiles, name_of
+from analysis.exact import BROADCAST_ROWS, NAMED_BUCKETS, exact_percentiles, name_of
 
 pytestmark = pytest.mark.slow
 QUANTILES = (0.0, 0.5, 0.99, 0.999, 1.0)
@@ -32,9 +32,14 @@ def rows(spark):
     return spark.createDataFrame([*values, ("two", 1, None), ("none", 1, None)], "run_id string, broker int, v long")
 
 
-@pytest.mark.parametrize("most", [BROADCAST_ROWS, 0], ids=["broadcast", "sorted"])
-def test_percentiles_are_spark_s_and_numpy_s(spark, monkeypatch, most):
+@pytest.mark.parametrize(
+    ("most", "named"),
+    [(BROADCAST_ROWS, NAMED_BUCKETS), (0, NAMED_BUCKETS), (BROADCAST_ROWS, 0)],
+    ids=["broadcast", "sorted", "buckets not named"],
+)
+def test_percentiles_are_spark_s_and_numpy_s(spark, monkeypatch, most, named):
     monkeypatch.setattr("analysis.exact.BROADCAST_ROWS", most)
+    monkeypatch.setattr("analysis.exact.NAMED_BUCKETS", named)
     frame = rows(spark)
     found = exact_percentiles(frame, ["run_id", "broker"], "v", QUANTILES).toPandas().set_index("run_id")
     own = [F.percentile("v", q).alias(name_of(q)) for q in QUANTILES]
