@@ -63,7 +63,7 @@ def table_view(frame: "pd.DataFrame") -> Json:
         (name for name in telling if not _is_number(frame[name])), ""
     )
     varying = [name for name in measures if _varies(frame, name)]
-    rather = [name for name in varying if not name.endswith("_count")]
+    rather = [name for name in varying if not name.endswith("count")]
     y = "mean" if "mean" in measures else next(iter([*rather, *varying, *measures]), "")
     times = [name for name in _TIMES if name in frame and _is_number(frame[name])]
     factors = [name for name in telling if name != series and _is_number(frame[name])]

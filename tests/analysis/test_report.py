@@ -405,6 +405,15 @@ def test_without_means_and_repetitions_it_is_the_numbers_that_come_first():
     assert columns_of(rows)[1] == ["mode"], "rows that only what was measured tells apart"
 
 
+@pytest.mark.parametrize("name", ["count", "landed_count"])
+def test_a_chart_opens_on_what_was_measured_rather_than_on_how_many(name):
+    rows = pd.DataFrame(
+        {"system": ["lb", "srtm"] * 6, name: [*range(100, 112)], "p50_ms": [1 + n / 16 for n in range(12)]}
+    )
+    assert table_view(rows)["y"] == "p50_ms"
+    assert table_view(rows.drop(columns="p50_ms"))["y"] == name
+
+
 def test_a_table_of_one_row_lists_and_no_numbers_can_be_shown():
     odd = pd.DataFrame({"name": ["a"], "way": [[1, 2]], "is_on": [True], "nothing": [None]})
     view = json.loads(json.dumps(table_view(odd), allow_nan=False))
