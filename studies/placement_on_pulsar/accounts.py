@@ -247,13 +247,17 @@ def downtime_samples(log: str, crew: ClientCrew, told: SeenByClients, epoch_ns: 
 
 
 def gaps(one: Consumed, moves: Iterable[UnitMove], epoch_ns: int) -> Iterator[Sample]:
-    """``delivery_gap_ns`` of a topic's moves, as a consumer saw them that wanted it all the time around them."""
-    at_ns = np.sort(one.got.received_ns)
+    """``delivery_gap_ns`` of a topic's moves, as a consumer saw them that wanted it all the time around them.
+
+    Where nothing comes any more it lasts as long as the consumer wants the topic.
+    """
     for move in moves:
         begin_ns = move.asked_at_ns - epoch_ns
         end_ns = min(move.answered_at_ns + AROUND_NS - epoch_ns, one.interest.until_ns)
-        if any(start_ns <= begin_ns and end_ns <= ends_ns for start_ns, ends_ns in one.interest.spans_ns):
-            yield begin_ns, move.unit, "delivery_gap_ns", float(longest_gap_ns(at_ns, begin_ns, end_ns))
+        for start_ns, left_ns in one.interest.spans_ns:
+            if start_ns <= begin_ns and end_ns <= left_ns:
+                at_ns = np.sort(np.append(one.got.received_ns, left_ns))
+                yield begin_ns, move.unit, "delivery_gap_ns", float(longest_gap_ns(at_ns, begin_ns, end_ns))
 
 
 def _rows(site: Site, node: str) -> list[list[Any]]:

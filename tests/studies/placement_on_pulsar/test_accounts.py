@@ -132,9 +132,11 @@ def test_a_gap_is_told_by_who_wanted_the_topic_all_the_time() -> None:
     move = MOVE._replace(asked_at_ns=200 * MS, answered_at_ns=300 * MS)
     until_ns, none = 5_000 * MS, np.empty(0, np.int64)
     there, left = ([(0, end_ns)] for end_ns in (until_ns, 1_000 * MS))
-    assert list(gaps(Consumed(got, Interest(there, none, until_ns)), [move], 0)) == [
-        (200 * MS, "a", "delivery_gap_ns", 1_400.0 * MS)
-    ]
+    later = got._replace(received_ns=np.array([100, 2_500]) * MS)
+    for seen, gap_ms in ((later, 2_400.0), (got, 4_100.0)):  # after the last one it lasts to the end
+        assert list(gaps(Consumed(seen, Interest(there, none, until_ns)), [move], 0)) == [
+            (200 * MS, "a", "delivery_gap_ns", gap_ms * MS)
+        ]
     assert not list(gaps(Consumed(got, Interest(left, none, until_ns)), [move], 0))
     soon = list(gaps(Consumed(got, Interest([(0, 1_500 * MS)], none, 1_500 * MS)), [move], 0))
     assert soon[0][3] == 800.0 * MS, "nothing is due after the end, so nothing is missing"
