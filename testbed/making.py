@@ -4,7 +4,8 @@ import fcntl
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 _ASIDE = ".making-"
@@ -17,10 +18,7 @@ def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
     """
     if folder.is_dir():
         return folder
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    lock = os.open(folder.parent, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with alone_in(folder.parent):
         if not folder.is_dir():
             for left in folder.parent.glob(f"{_ASIDE}*"):
                 shutil.rmtree(left)
@@ -29,6 +27,19 @@ def made_once(folder: Path, make: Callable[[Path], None]) -> Path:
                 made.mkdir()
                 make(made)
                 made.rename(folder)
+    return folder
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Wait until nobody else is alone in ``folder``, which is made where it is not there.
+
+    The folder itself is locked, so that nothing is left in it; whoever is killed holds it no longer.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
     finally:
         os.close(lock)
-    return folder

@@ -13,12 +13,12 @@ from pathlib import Path
 from core.errors import HarnessError, SpecError
 from core.units import SECOND_NS
 from harness.code_version import commit
-from harness.ledgers import alone_with
 from harness.nemesis.clock import require_own_machine
 from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.ledger import read_ledger, write_ledger
 from harness.nemesis.schedule import draw, with_step
 from harness.nemesis.trial import LiveTrial, play
+from testbed.making import alone_in
 
 LEDGER = Path("results/nemesis.json")
 
@@ -36,8 +36,8 @@ def main(words: list[str]) -> int:
         wrong += bool(trial.problems)
         print("\n".join(_told(trial)), flush=True)
         if ledger is not None and path is not None:
-            with alone_with(path):
-                ledger = read_ledger(path).with_trial(trial, commit() or "", begun)  # as others may have left it
+            with alone_in(path.parent):  # what another adds meanwhile would be lost
+                ledger = read_ledger(path).with_trial(trial, commit() or "", begun)
                 write_ledger(path, ledger)
     if ledger is not None:
         print(ledger.summary())

@@ -18,6 +18,7 @@ from harness import ledgers
 from harness.soak.draw import system_of
 from harness.soak.session import Chunk
 from harness.soak.trial import Breach
+from testbed.making import alone_in
 
 _DIGITS = 6  # of hours: a chunk takes some 0.0002
 
@@ -120,7 +121,7 @@ def add_to(path: Path, commit: str, system: str, chunk: Chunk) -> tuple[int, int
     Returns how many schedules it has then, and how many of these are new.
     """
     stretch = Stretch(commit, system, chunk.first, chunk.last, chunk.count, round(chunk.seconds / 3_600, _DIGITS))
-    with ledgers.alone_with(path):
+    with alone_in(path.parent):
         before = read_ledger(path)
         after = before.played(stretch)
         for failure in chunk.failures:
