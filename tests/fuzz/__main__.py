@@ -12,7 +12,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from core.writing import replace_file
 from harness.code_version import commit
+from testbed.making import alone_in
 from tests.fuzz.broker import TARGETS, has_go, run_go
 from tests.fuzz.parsers import PARSERS
 from tests.fuzz.worker import Outcome, run
@@ -44,22 +46,21 @@ def main() -> int:
 
 def enter(ledger: Path, name: str, outcome: Outcome) -> None:
     """Add a parser's outcome to the ledger: sums by parser, and the latest seed and commit."""
-    kept: dict[str, Any] = json.loads(ledger.read_text()) if ledger.exists() else {"parsers": {}}
-    of = kept["parsers"].setdefault(name, {"inputs": 0, "seconds": 0.0, "runs": 0, "failures": {}})
-    of["inputs"] += outcome.inputs
-    of["seconds"] = round(of["seconds"] + outcome.seconds, 1)
-    of["runs"] += 1
-    of["slowest_seconds"] = max(of.get("slowest_seconds", 0.0), round(outcome.slowest_s, 2))
-    of["largest_megabytes"] = max(of.get("largest_megabytes", 0), outcome.megabytes)
-    of["failures"] |= outcome.failures
-    of |= {"last_seed": outcome.seed, "last_commit": commit(), "last_at": datetime.now(UTC).isoformat("T", "minutes")}
-    every = kept["parsers"].values()
-    kept["inputs"] = sum(each["inputs"] for each in every)
-    kept["processor_hours"] = round(sum(each["seconds"] for each in every) / 3600, 3)
-    ledger.parent.mkdir(parents=True, exist_ok=True)
-    partial = ledger.with_suffix(".partial")
-    partial.write_text(json.dumps(kept, indent=2, sort_keys=True) + "\n")
-    partial.replace(ledger)
+    with alone_in(ledger.parent):  # what another adds meanwhile would be lost
+        kept: dict[str, Any] = json.loads(ledger.read_text()) if ledger.exists() else {"parsers": {}}
+        of = kept["parsers"].setdefault(name, {"inputs": 0, "seconds": 0.0, "runs": 0, "failures": {}})
+        of["inputs"] += outcome.inputs
+        of["seconds"] = round(of["seconds"] + outcome.seconds, 1)
+        of["runs"] += 1
+        of["slowest_seconds"] = max(of.get("slowest_seconds", 0.0), round(outcome.slowest_s, 2))
+        of["largest_megabytes"] = max(of.get("largest_megabytes", 0), outcome.megabytes)
+        of["failures"] |= outcome.failures
+        of |= {"last_seed": outcome.seed, "last_commit": commit()}
+        of |= {"last_at": datetime.now(UTC).isoformat("T", "minutes")}
+        every = kept["parsers"].values()
+        kept["inputs"] = sum(each["inputs"] for each in every)
+        kept["processor_hours"] = round(sum(each["seconds"] for each in every) / 3600, 3)
+        replace_file(ledger, json.dumps(kept, indent=2, sort_keys=True).encode() + b"\n")
 
 
 if __name__ == "__main__":
