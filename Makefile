@@ -24,7 +24,7 @@ apart = $(shell tests/apart.sh true 2>/dev/null && \
 
 # Three at a time they may be late on a busy machine.  What failed runs once more, with the machine to itself, and is
 # then what it says; anything else than failed tests (code 1) stays what it was.
-alone = { [ $$? = 1 ] && echo "once more, alone: what failed" && \
+again = || { [ $$? = 1 ] && echo "once more, alone: what failed" && \
 	$(bin)/python -m pytest -m live --last-failed --last-failed-no-failures none; }
 
 # `claims` ends with 1 for a claim that does not hold, too: what counts is that the record is new.
@@ -38,7 +38,7 @@ SMOKE_POINT = --system centralised --workload requests --topology full-mesh --se
 	--set study.duration=3s --set study.drain=2s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup live figures readings reference reference-live reference-deployed smoke test test-long test-night test-mutations test-fuzz test-vm fuzz lint format bench lock clean distclean
+.PHONY: help setup live figures readings reference reference-live reference-deployed smoke test test-live test-long test-night test-mutations test-fuzz test-vm fuzz lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -75,19 +75,23 @@ smoke: setup ## what a CI machine runs on every push, in a minute: a figure a fa
 test: lint ## formatter, linter, type checker, then the tests of up to a minute, the fast ones first
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "not live and not long" --numprocesses 2 --dist loadscope
-	@$(bin)/python -m pytest -m "live and not long" $(apart) || $(alone)
+	@$(MAKE) --no-print-directory test-live
+
+# `make test-live again=` is strict.
+test-live:
+	@$(bin)/python -m pytest -m "live and not long" $(apart) $(again)
 
 test-long: setup ## the tests that take minutes: every figure at tiny scale, whole live figures, soak, mutations, fuzzing
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "long and not live and not night" --numprocesses 2 --dist loadscope
-	@$(bin)/python -m pytest -m "long and live and not night" || $(alone)
+	@$(bin)/python -m pytest -m "long and live and not night" $(again)
 	@$(bin)/ratebed soak --first 1 --count 2000
 	@$(MAKE) --no-print-directory --jobs=2 test-mutations test-fuzz
 
 test-night: setup ## long tests of what others test for the greater part: advice in full, figures with options, real logs
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "night and not live" --numprocesses 2 --dist loadscope
-	@$(bin)/python -m pytest -m "night and live" || $(alone)
+	@$(bin)/python -m pytest -m "night and live" $(again)
 
 # Neither keeps more than one core busy.
 test-mutations:

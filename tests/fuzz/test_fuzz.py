@@ -13,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from core.errors import HarnessError, SpecError
+from core.errors import HarnessError, MachineError, SpecError
 from harness.experiment import SCALES
 from harness.run import check_all
 from paper_figs import FIGURES, load_figure
@@ -314,4 +314,7 @@ def test_a_warm_up_goes_on_after_an_input_that_hangs(corpus, tmp_path, monkeypat
 @pytest.mark.parametrize("key", FIGURES)
 def test_the_papers_sizes_are_within_all_limits(key):
     experiment = load_figure(key).experiment
-    check_all(experiment.runs(SCALES["paper"], figure_options([key], [])[key], 1))
+    try:
+        check_all(experiment.runs(SCALES["paper"], figure_options([key], [])[key], 1))
+    except MachineError as lacking:  # pulsar-quota's runs are Apache Pulsar's
+        pytest.skip(str(lacking))
