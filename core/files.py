@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 from core.errors import SpecError
+from core.reading import reading
 
 _TREE = Path(__file__).resolve().parents[1]
 _loaded: dict[Path, None] = {}
@@ -77,10 +78,8 @@ def _file_names(path: Path, source: bytes) -> tuple[str, ...]:
 
 
 def _content(path: Path) -> bytes:
-    try:
+    with reading(str(path), "give the path of a Python file"):
         return path.read_bytes()
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", "give the path of a Python file") from None
 
 
 def _parsed(path: Path, source: bytes) -> ast.Module:

@@ -9,7 +9,6 @@ from pathlib import Path
 import msgspec
 
 from core.digests import digest_of, run_id_of
-from core.errors import SpecError
 from core.files import files_of, is_file
 from core.reading import reading
 from core.records import Json
@@ -57,10 +56,8 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
         """
         digests = {}
         for name in dict.fromkeys([*self.inputs, *self._outside()]):
-            try:
+            with reading(name, "give a readable file"):
                 digests[name] = digest_of(Path(name).read_bytes())
-            except OSError as error:
-                raise SpecError(f"{name}: {error.strerror}", "give a readable file") from None
         return digests
 
     def _outside(self) -> Iterator[str]:

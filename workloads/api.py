@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from core.errors import SpecError
+from core.reading import reading
 from core.records import Options
 from core.registry import configure
 from core.units import duration_ns
@@ -75,10 +76,8 @@ def workload_id(key: str, config: "DataclassInstance", seed: int) -> str:
     """
     values = dataclasses.asdict(config)
     for name, path in input_files(config).items():
-        try:
+        with reading(str(path), f"give {name} a readable file"):
             values[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
-        except OSError as error:
-            raise SpecError(f"{path}: {error.strerror}", f"give {name} a readable file") from error
     text = json.dumps([key, values, seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

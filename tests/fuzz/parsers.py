@@ -45,6 +45,7 @@ from workloads.service_log import LogQuery, read_service_log
 from workloads.towers import read_towers
 
 CORPUS = Path(__file__).parent / "corpus"
+FOUND = "found-"  # begins the names of what fuzzing has found
 SERF_MARK = b"\0--\0"
 SOCKET_BYTES = 60_000  # of an answer: what a socket takes without a reader
 MESSAGES = Codec(load_system("leases").messages)
@@ -273,9 +274,13 @@ PARSERS: dict[str, Parser] = {
 
 
 def seeds(name: str) -> list[bytes]:
-    """The inputs that are kept for a parser, in the order of their names; of ``--set`` also every option there is."""
-    kept = [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]
-    return [*kept, *(_every_option(data) for data in kept)] if name == "set" else kept
+    """The inputs that are kept for a parser, in the order of their names; of ``--set`` also every option there is.
+
+    What was found is as it was found: no words, perhaps, to which options could be added.
+    """
+    paths = sorted((CORPUS / name).iterdir())
+    words = [path for path in paths if name == "set" and not path.name.startswith(FOUND)]
+    return [*(path.read_bytes() for path in paths), *(_every_option(path.read_bytes()) for path in words)]
 
 
 def _every_option(data: bytes) -> bytes:

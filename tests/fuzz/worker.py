@@ -19,12 +19,12 @@ from types import FrameType
 
 from core.writing import replace_file
 from tests.fuzz.mutate import mutated
-from tests.fuzz.parsers import CORPUS, complaint, seeds
+from tests.fuzz.parsers import CORPUS, FOUND, complaint, seeds
 
 INPUT_S, INPUT_BYTES = 5.0, 1 << 30  # of an input
 WARM_UP_S = 30.0  # of a kept input the first time, with what its parser imports and compiles
 GRACE_S = 60.0  # of a worker that is stuck where no signal is heard, beside its time
-CURRENT, TRIED, FOUND, SAID = "current", "tried", "found.jsonl", "outcome.json"  # TRIED: a byte an input
+CURRENT, TRIED, FAILED, SAID = "current", "tried", "found.jsonl", "outcome.json"  # TRIED: a byte an input
 _KEPT = 5  # failures of one kind say no more than these
 
 
@@ -62,7 +62,7 @@ def run(name: str, seed: int, seconds: float) -> Outcome:
                 part.seconds = max(part.seconds, time.monotonic() - began)
                 part.failures |= _guilty(name, folder, f"its process ended with {code}")
             _add(total, part)
-            for file in (CURRENT, TRIED, FOUND, SAID):
+            for file in (CURRENT, TRIED, FAILED, SAID):
                 (folder / file).unlink(missing_ok=True)
     return total
 
@@ -74,8 +74,8 @@ def _told(folder: Path, seed: int) -> Outcome:
     outcome = Outcome(seed)
     if (folder / TRIED).exists():
         outcome.inputs = (folder / TRIED).stat().st_size
-    if (folder / FOUND).exists():
-        for line in (folder / FOUND).read_text().splitlines():
+    if (folder / FAILED).exists():
+        for line in (folder / FAILED).read_text().splitlines():
             with suppress(ValueError):  # it died while it wrote this
                 outcome.failures |= json.loads(line)
     return outcome
@@ -101,7 +101,7 @@ def _keep(name: str, data: bytes) -> str:
     for kept in sorted((CORPUS / name).iterdir()):
         if kept.read_bytes() == data:
             return f"{name}/{kept.name}"
-    path = CORPUS / name / f"found-{hashlib.sha256(data).hexdigest()[:12]}"
+    path = CORPUS / name / f"{FOUND}{hashlib.sha256(data).hexdigest()[:12]}"
     path.write_bytes(data)
     return f"{name}/{path.name}"
 
@@ -149,7 +149,7 @@ def work(name: str, seed: int, seconds: float, folder: Path) -> Outcome:
             if kinds[problem[:40]] <= _KEPT:
                 failure = {_keep(name, data): problem}
                 outcome.failures |= failure
-                _append(folder / FOUND, json.dumps(failure).encode() + b"\n")
+                _append(folder / FAILED, json.dumps(failure).encode() + b"\n")
     outcome.seconds = time.process_time() - begun
     outcome.megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
     return outcome
