@@ -2,13 +2,16 @@
 
 ``python -m tests.repeats live|go|test [--times N] [--beside N]``: strictly, what failed is not given another chance
 (``make test`` gives its own).  Beside it fuzz so many sessions, each of which keeps a core busy and adds to
-``results/fuzz.json``.  What was run is added to ``results/repeats.json`` after each time.
+``fuzz.json``.  What was run is added to ``repeats.json`` after each time.  Both ledgers lie in ``results/``, or in
+another folder, ``--ledgers``, lest they make the checkout another one than its commit.
 """
 
 import argparse
 import json
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -16,6 +19,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from core.writing import replace_file
@@ -24,7 +28,7 @@ from testbed.brokers.brokerd.build import SOURCES
 from testbed.golang import find_go
 from testbed.making import alone_in
 
-LEDGER = ROOT / "results" / "repeats.json"
+LEDGERS = ROOT / "results"
 BESIDE_S = 24 * 3600  # of a session's processor time, at most
 _FAILED = re.compile(r"^(?:(?:FAILED|ERROR) (?=\S+::)|\s*--- FAIL: )(.+?)(?: - .*| \(\d\S*s\))?$", re.MULTILINE)
 
@@ -49,16 +53,17 @@ def run_once(command: str, folder: Path, log: Path) -> list[str]:
 
 
 @contextmanager
-def fuzzing(count: int, log: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
+def fuzzing(count: int, ledger: Path, log: Path) -> Iterator[list[subprocess.Popen[bytes]]]:
     """So many fuzzing sessions meanwhile."""
-    words = [sys.executable, "-m", "tests.fuzz", "--seconds", str(BESIDE_S)]
+    words = [sys.executable, "-m", "tests.fuzz", "--seconds", str(BESIDE_S), "--ledger", str(ledger)]
     with log.open("w") as file:
-        running = [subprocess.Popen(words, cwd=ROOT, stdout=file, stderr=file) for _ in range(count)]
+        start = partial(subprocess.Popen, words, cwd=ROOT, stdout=file, stderr=file, start_new_session=True)
+        running = [start() for _ in range(count)]
     try:
         yield running
     finally:
         for process in running:
-            process.terminate()
+            os.killpg(process.pid, signal.SIGTERM)  # what it started, too: Go's fuzzing has processes of its own
             process.wait()
 
 
@@ -85,17 +90,20 @@ def main() -> int:
     words.add_argument("suite", choices=suites())
     words.add_argument("--times", type=int, default=1)
     words.add_argument("--beside", type=int, default=0, help="fuzzing sessions")
-    words.add_argument("--ledger", type=Path, default=LEDGER, help="where times add up")
+    words.add_argument("--ledgers", type=Path, default=LEDGERS, help="where times add up")
     asked = words.parse_args()
     command, folder = suites()[asked.suite]
     logs = Path(tempfile.mkdtemp(prefix="ratebed-repeats-"))
     wrong = 0
-    with fuzzing(asked.beside, logs / "fuzzing"):
+    with fuzzing(asked.beside, asked.ledgers / "fuzz.json", logs / "fuzzing"):
         for number in range(1, asked.times + 1):
             began_s = time.monotonic()
             failed = run_once(command, folder, logs / f"{number}")
             wrong += bool(failed)
-            print(enter(asked.ledger, asked.suite, asked.beside, failed, time.monotonic() - began_s), flush=True)
+            print(
+                enter(asked.ledgers / "repeats.json", asked.suite, asked.beside, failed, time.monotonic() - began_s),
+                flush=True,
+            )
             if failed:
                 print(f"    {', '.join(failed)}: {logs / str(number)}", flush=True)
     return int(wrong > 0)

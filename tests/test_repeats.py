@@ -50,7 +50,7 @@ def test_each_suite_has_a_folder() -> None:
 
 def test_nothing_is_left_of_what_ran_beside(tmp_path: Path) -> None:
     """Nor of the process that a session had for its parser."""
-    with fuzzing(1, tmp_path / "log") as (session,):
+    with fuzzing(1, tmp_path / "fuzz.json", tmp_path / "log") as (session,):
         children = Path(f"/proc/{session.pid}/task/{session.pid}/children")
         until_s = time.monotonic() + 60
         while not (workers := children.read_text().split()):
