@@ -6,7 +6,9 @@ thread draws.  Runs in real time are left alone: all is drawn after them.
 """
 
 import json
+import re
 import shutil
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
@@ -150,7 +152,7 @@ class Studio:
                 outcome.run_ids.append(run_id)
                 outcome.commits.add(verified(runs / run_id).get("commit", UNKNOWN))
                 seals[run_id] = run.seal
-        outcome.notes, outcome.origin = list(notes), origin_of(seals, key)
+        outcome.notes, outcome.origin = said_once(notes), origin_of(seals, key)
         return outcome
 
     def _compute(self, key: str, outcome: _Outcome) -> "Tables":
@@ -272,6 +274,19 @@ def _written(tables: "Tables", folder: Path) -> Json:
     for file, content in files.items():
         replace_file(folder / file, content)
     return {file: digest_of(content) for file, content in files.items()}
+
+
+def said_once(notes: Iterable[str]) -> list[str]:
+    """Notes that differ by their numbers alone become one, with the numbers of each: a figure has many topologies."""
+    alike: dict[tuple[str, ...], list[list[str]]] = {}
+    for note in notes:
+        parts = re.split(r"([0-9.]*[0-9])", note)
+        alike.setdefault(tuple(parts[::2]), []).append(parts[1::2])
+    said = []
+    for words, rows in alike.items():
+        numbers = [", ".join(column if len(set(column)) > 1 else column[:1]) for column in zip(*rows, strict=True)]
+        said.append("".join(map("".join, zip(words, [*numbers, ""], strict=True))))
+    return said
 
 
 def draw(plan: CampaignPlan, request: RunRequest) -> dict[str, str]:

@@ -44,11 +44,11 @@ def load_of(size: int) -> str:
 
 
 def _draw_by_rtt(axes: Axes, part: Frame, runs: Frame) -> None:
-    """Over the round trips that this panel has; what was measured at one of them stands side by side."""
+    """Over the round trips of all panels; what was measured at one of them stands side by side."""
     if part.empty:
         drawing.sentence(axes, "not run")
         return
-    trips = sorted(set(part.rtt_ms.dropna()))
+    trips = sorted(set(runs.rtt_ms.dropna()))
     drawing.log_axis(axes)
     drawing.log_axis(axes, "x", at=trips)
     drawing.rule(axes, float(runs.slo_ms.iloc[0]))

@@ -69,7 +69,7 @@ def draw(tables: FigureTables) -> Drawing:
         for kind, shift, alpha in (("uniform", -0.21, 0.5), ("best", 0.21, 1.0)):
             for place, (name, value) in enumerate(zip(others.graph, others[f"{kind}_{measure}"], strict=True)):
                 panel.bar(place + shift, value, width=0.38, color=COLOURS.get(name, "#999999"), alpha=alpha)
-                drawing.label(panel, f"{value:.3g}", (place + shift, value))
+                drawing.label(panel, f"{value:#.3g}", (place + shift, value))
         panel.margins(y=0.12)
     return sheet
 

@@ -13,6 +13,7 @@ from paper_figs.catalogue import catalogue
 from ratebed import pipeline, reporting, studio
 from ratebed.options import make_request
 from ratebed.pipeline import CampaignPlan, make_plan, sections
+from ratebed.studio import said_once
 from testbed.hosts import capabilities
 
 
@@ -208,3 +209,10 @@ def test_a_figure_is_drawn_again_only_where_something_is_another(
     (tmp_path / "tables" / "dst-table2" / pipeline.SECTION).unlink()
     assert is_drawn() and not is_drawn()
     assert sections(tmp_path)["dst-table2"]["sheets"] == sheets
+
+
+def test_notes_that_differ_by_numbers_are_one_note():
+    said = "of {} pairs {} have directions more than 10 % apart: the mean is taken"
+    notes = [said.format(28, 4), "site 1.5 is far", said.format(66, 4), said.format(120, 27), "no number"]
+    assert said_once(notes) == [said.format("28, 66, 120", "4, 4, 27"), "site 1.5 is far", "no number"]
+    assert said_once(notes[:2]) == notes[:2]
