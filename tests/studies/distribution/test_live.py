@@ -15,9 +15,11 @@ from studies import load_study
 from studies.distribution.asked import Deployed, DeploymentConfig, poisson_topic
 from studies.distribution.live import LiveDeployment
 from systems.api import UNASSIGNED
+from systems.parts.token_bucket import units
 from testbed import load_testbed
 from testbed.hosts.local import LocalSite
 from testbed.topologies.topology import srtm_lan
+from testbed.virtual.released_kernel import one_bucket
 from tests.harness.common import small
 from tests.live import needs
 from tests.studies.distribution.idle import IDLE, IdleBrokers
@@ -89,14 +91,18 @@ def test_rounds_carry_the_messages_of_the_virtual_run_and_publishers_migrate_bet
 
 
 def test_conformant_messages_have_no_access_delay_and_others_wait_as_the_model_says():
-    rule = {"brokers": 1, "envelope": "poisson-model"}  # a bucket of 26, which one group of publishers all but empties
-    live, virtual = deployed(**rule), deployed("virtual", **rule)
+    """The model is asked about the instants at which messages came: on a busy machine they come in other bursts."""
+    live = deployed(
+        brokers=1, envelope="poisson-model"
+    )  # a bucket of 26, which one group of publishers all but empties
     try:
-        alone = np.zeros(PUBLISHERS, np.int32)
-        found, model = live.fresh_round(alone, 3 * ROUND_NS), virtual.fresh_round(alone, 3 * ROUND_NS)
-        free, expected = (int(its.access_delay[0, 0]) for its in (found, model))
-        waiting = int(model.access_delay.sum()) - expected
-        assert waiting > 50 and abs(free - expected) <= 0.2 * waiting
+        found = live.fresh_round(np.zeros(PUBLISHERS, np.int32), 3 * ROUND_NS)
+        came_ns, meant_ns = (live.messages()[name] for name in ("arrived_at_ns", "intended_at_ns"))
+        order = np.argsort(came_ns, kind="stable")
+        waits = one_bucket(came_ns[order], came_ns.min() - SECOND_NS, *units(found.sub_buckets[0])) > came_ns[order]
+        counted = meant_ns[order] >= np.sort(meant_ns)[-found.access_delay.sum()]  # not those of the warm-up
+        free, waiting = (int(part.sum()) for part in (~waits & counted, waits & counted))
+        assert waiting > 50 and abs(int(found.access_delay[0, 0]) - free) <= waiting / 4
     finally:
         live.close()
 

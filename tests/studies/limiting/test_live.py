@@ -139,19 +139,14 @@ def test_a_killed_node_loses_requests_and_comes_back_empty_or_with_a_copy(tmp_pa
         empty, copied = pool.map(run, ("", "n3"))
     for journal in (empty, copied):
         rows = journal.requests()
-        lost = [
-            row for row in zip(rows["node"], rows["intended_at_ns"], rows["decision"], strict=True) if row[2] == "lost"
-        ]
+        every = sorted(zip(rows["intended_at_ns"], rows["node"], rows["decision"], strict=True))
         (crashed_ns, _), (restarted_ns, _) = journal.journal.faults
-        assert lost and {node for node, _, _ in lost} == {"n2"}
-        assert all(down - 50 * MILLISECOND_NS < at_ns <= restarted_ns for _, at_ns, _ in lost)
         assert down <= crashed_ns < up <= restarted_ns
-        later = [
-            decision
-            for node, at_ns, decision in zip(rows["node"], rows["intended_at_ns"], rows["decision"], strict=True)
-            if node == "n2" and at_ns > restarted_ns + 100 * MILLISECOND_NS
-        ]
-        assert later and "lost" not in later
+        lost = [at_ns for at_ns, _, decision in every if decision == "lost"]
+        assert lost and {node for _, node, decision in every if decision == "lost"} == {"n2"}
+        assert crashed_ns < lost[-1] <= restarted_ns
+        assert lost[0] > down - 300 * MILLISECOND_NS  # what a busy machine had not decided when the node died
+        assert [at_ns for at_ns, node, _ in every if node == "n2" and at_ns > restarted_ns + 100 * MILLISECOND_NS]
     limit = limit_of(8, "0.05")
     before = {  # what n3 counted and never again: the copy has it
         user: bucket.counts for user, bucket in unpacked(copied.states["n3"], limit).items()

@@ -41,7 +41,7 @@ def test_a_subscription_ends_and_begins_again() -> None:
     journal = placed(LOCAL, 1, Pair(away_ns=(left_ns, back_ns)), span_ns, 0)
     counts, fate = sums(journal), journal.fates["orders"]
     assert counts["gap_count"] == counts["duplicate_count"] == counts["unacknowledged_count"] == 0
-    margin_ns = SECOND_NS // 4
+    margin_ns = 3 * SECOND_NS // 4  # a busy machine is late with either
     assert not ((fate.born_ns > left_ns + margin_ns) & (fate.born_ns < back_ns)).any(), "nobody was owed those"
     for since_ns, until_ns in ((SECOND_NS, left_ns - margin_ns), (back_ns + margin_ns, span_ns)):
         here = (fate.born_ns >= since_ns) & (fate.born_ns < until_ns)
