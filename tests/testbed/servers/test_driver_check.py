@@ -186,7 +186,11 @@ def test_a_driver_that_takes_an_error_for_a_verdict_is_caught(driver: Driver, fa
 @pytest.mark.parametrize(
     ("habit", "fault"),
     [
-        ("generous", r"windows admits 12 of 12 at once .*; its limit is 6 in 0\.5 s, of which 6 at this node"),
+        # A busy machine may be too slow for "at once".
+        (
+            "generous",
+            r"windows admits 12 of 12 (at once|a period later) .*; its limit is 6 in 0\.5 s, of which 6 at this",
+        ),
         ("stingy", "windows admits 0 of 12 at once"),
         ("once", "windows admits 0 of 12 a period later"),
         ("odd", "windows answers HttpAnswer.status=503.*that is no verdict"),
