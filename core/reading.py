@@ -51,6 +51,16 @@ def toml_content(path: Path, where: str = "", fix: str = _TOML_FIX) -> bytes:
 
 
 def toml_of(content: bytes, where: str, fix: str = _TOML_FIX) -> Json:
-    """The tables that these bytes of TOML say; SpecError names them by ``where``."""
+    """The tables that these bytes of TOML say; SpecError names them by ``where``.
+
+    Its integers have 64 bits; Python would take any, and cannot even say some of those in an error.
+    """
     with reading(where, fix):
-        return tomllib.loads(content.decode())
+        tables = tomllib.loads(content.decode())
+        waiting: list[object] = [tables]
+        while waiting:
+            value = waiting.pop()
+            if isinstance(value, int) and value.bit_length() > 63:
+                raise ValueError("an integer of more than 64 bits")
+            waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return tables
