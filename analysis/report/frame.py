@@ -25,7 +25,6 @@ GUESTS = {
     "advise.html": "Advice: which limiter for this log",
     "advise-trace.html": "Advice: which distributor for this trace",
     "diff.html": "Differences between two results",
-    "audit.html": "Audit of a log",
 }
 
 
