@@ -60,7 +60,7 @@ def toml_of(content: bytes, where: str, fix: str = _TOML_FIX) -> Json:
         waiting: list[object] = [tables]
         while waiting:
             value = waiting.pop()
-            if isinstance(value, int) and value.bit_length() > 63:
+            if isinstance(value, int) and not -(2**63) <= value < 2**63:
                 raise ValueError("an integer of more than 64 bits")
             waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         return tables

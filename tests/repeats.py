@@ -30,7 +30,7 @@ from testbed.making import alone_in
 
 LEDGERS = ROOT / "results"
 BESIDE_S = 24 * 3600  # of a session's processor time, at most
-_FAILED = re.compile(r"^(?:(?:FAILED|ERROR) (?=\S+::)|\s*--- FAIL: )(.+?)(?: - .*| \(\d\S*s\))?$", re.MULTILINE)
+_FAILED = re.compile(r"^(?:(?:FAILED|ERROR) (?=tests/)|\s*--- FAIL: )(.+?)(?: - .*| \(\d\S*s\))?$", re.MULTILINE)
 
 
 def suites() -> Mapping[str, tuple[str, Path]]:
@@ -92,6 +92,7 @@ def main() -> int:
     words.add_argument("--beside", type=int, default=0, help="fuzzing sessions")
     words.add_argument("--ledgers", type=Path, default=LEDGERS, help="where times add up")
     asked = words.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what runs beside ends, too
     command, folder = suites()[asked.suite]
     logs = Path(tempfile.mkdtemp(prefix="ratebed-repeats-"))
     wrong = 0

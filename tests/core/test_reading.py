@@ -7,9 +7,9 @@ from core.reading import toml_of
 
 
 def test_integers_of_64_bits_are_read() -> None:
-    assert toml_of(b"a = 9223372036854775807\nb = [[-9223372036854775807]]\nc.d = 0x7f\n", "x.toml") == {
+    assert toml_of(b"a = 9223372036854775807\nb = [[-9223372036854775808]]\nc.d = 0x7f\n", "x.toml") == {
         "a": 2**63 - 1,
-        "b": [[1 - 2**63]],
+        "b": [[-(2**63)]],
         "c": {"d": 127},
     }
 

@@ -92,9 +92,8 @@ def test_rounds_carry_the_messages_of_the_virtual_run_and_publishers_migrate_bet
 
 def test_conformant_messages_have_no_access_delay_and_others_wait_as_the_model_says():
     """The model is asked about the instants at which messages came: on a busy machine they come in other bursts."""
-    live = deployed(
-        brokers=1, envelope="poisson-model"
-    )  # a bucket of 26, which one group of publishers all but empties
+    rule = {"brokers": 1, "envelope": "poisson-model"}  # a bucket of 26, which one group of publishers all but empties
+    live = deployed(**rule)
     try:
         found = live.fresh_round(np.zeros(PUBLISHERS, np.int32), 3 * ROUND_NS)
         came_ns, meant_ns = (live.messages()[name] for name in ("arrived_at_ns", "intended_at_ns"))
