@@ -236,8 +236,8 @@ def section_of(folder: Path) -> Json:
     if there != written or section["name"] != folder.name:
         differing = sorted(name for name in {*there, *written} if there.get(name) != written.get(name))
         what = f"{folder}: {', '.join(differing) or SECTION} is not as it was written"
-        key = re.split("[@~]", folder.name)[0]
-        raise MachineError(what, f"remove the folder and run `ratebed figures {key}` again")
+        command = section["command"] if is_sealed(section) else f"ratebed run {re.split('[@~]', folder.name)[0]}"
+        raise MachineError(what, f"remove the folder and run `{command}` again")
     # What sections did not have when this one was written.
     empty = {"readings": {}, "settings": {}, "drawing": {}, "claims": [], "fitted_on": [], "place": ""}
     return {**empty, **section}

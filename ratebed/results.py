@@ -56,7 +56,7 @@ class Results:
         return _frame(
             {
                 "figure": name,
-                "title": load_figure(section["place"] or section["key"]).experiment.title,
+                "title": _title(section),
                 **{column: section[column] for column in _OF_SECTIONS},
                 "run_count": len(section["run_ids"]),
                 "doubtful_count": len(section["doubtful"]),
@@ -167,6 +167,14 @@ def _run_row(manifest: Json) -> Row:
         **{column: manifest[column] for column in _OF_MANIFESTS},
         **options,
     }
+
+
+def _title(section: Json) -> str:
+    """Of a figure from outside that cannot be loaded any more, its key."""
+    try:
+        return load_figure(section["place"] or section["key"]).experiment.title
+    except SpecError:
+        return str(section["key"])
 
 
 def _frame(rows: Iterable[Row]) -> Frame:

@@ -18,6 +18,7 @@ def figures(
     jobs: o.Jobs = 0,
     out: o.Out = Path("out"),
     testbed: o.Testbed = "",
+    inventory: o.Inventory = "",
     docker_daemon: o.DockerDaemon = "",
     calibration: o.Calibration = "",
     executor: o.ExecutorName = o.LOCAL,
@@ -33,7 +34,7 @@ def figures(
     o.choose_docker_daemon(docker_daemon)
     request = o.make_request(
         keys, every or not keys, scale, seed, jobs, out, given(context),
-        testbed=testbed, calibration=calibration, spark_master=spark_master, plot_invalid=plot_invalid,
-        repetitions=repetitions, is_quiet=quiet, executor=executor, spark_conf=spark_conf, packs=packs,
+        testbed=testbed, inventory=inventory, calibration=calibration, spark_master=spark_master, packs=packs,
+        plot_invalid=plot_invalid, repetitions=repetitions, is_quiet=quiet, executor=executor, spark_conf=spark_conf,
     )  # fmt: skip
     return produce_figures(request)[0]

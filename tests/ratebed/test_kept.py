@@ -32,7 +32,7 @@ def write_tables(out: Path, origin: str, skipped: str = "") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "p99.parquet").write_bytes(pd.DataFrame({"x": [1, 2], "name": ["a", None]}).to_parquet(index=False))
     digests = {"p99.parquet": digest_of((folder / "p99.parquet").read_bytes())}
-    section = {"name": "fig", "skipped": skipped, ORIGIN: origin, TABLES: digests}
+    section = {"name": "fig", "command": "ratebed run fig", "skipped": skipped, ORIGIN: origin, TABLES: digests}
     (folder / SECTION).write_text(json.dumps(sealed(section)))
     return folder
 

@@ -11,6 +11,8 @@ import pytest
 
 import ratebed
 from collectors.schema import TABLES
+from paper_figs import load_figure
+from ratebed.results import _title
 from tests import command
 from tests.runs import write_small_run
 
@@ -111,6 +113,11 @@ def test_results_of_a_figure(home):
         results.raw("runs", figure="srtm-fig77")
     claims = results.claims().set_index("id")
     assert claims.verdict["R12"] == "undecided" and claims.verdict["D1"] == "not run"
+
+
+def test_a_figure_whose_file_is_gone_has_its_key_for_a_title(tmp_path):
+    assert _title({"key": "mine", "place": str(tmp_path / "gone.py")}) == "mine"
+    assert _title({"key": "srtm-fig7", "place": ""}) == load_figure("srtm-fig7").experiment.title
 
 
 @pytest.mark.slow
