@@ -292,7 +292,7 @@ CLAIMS = (
     ),
 )
 NOTES = (
-    "Above, what stands side by side has one round trip. "
+    "Geometric means with 95 % intervals; what stands side by side has one round trip. "
     "Study sharing, calibration edge (made up, see its file), rounds of 5 s, each judged on a fresh one. Searches "
     "measure split buckets; then the bucket is shared. Bytes: of all messages of control in the judged round, "
     f"as encoded, a message of the topic. (f): who has the lowest p99 of those that owe the bucket (r, b) at most "

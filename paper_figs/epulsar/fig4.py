@@ -122,7 +122,7 @@ NOTES = (
     "run is one read of the coordinates after ten minutes and many random placements of 1024 clients in 128 groups, "
     "for which every policy chooses a broker for each topic, whatever brokers carry (as in the paper). The worst delay "
     "is that of all placements of a run, violations are means over them; curves are means over repetitions, with 95 % "
-    "intervals. optimal (ours) knows the true delays. (c) and (d): "
+    "intervals. The best by true delays is ours. (c) and (d): "
     "sums of round trips, as the formulas are printed, against the same bound."
 )
 TITLE = "Placement policies for a game across cities"
