@@ -8,10 +8,10 @@ import sys
 import time
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.live import needs
+from tests.processes import still_there
 
 FIGURE = ("figures", "srtm-fig4", "--scale", "tiny", "--jobs", "2")
 LIVE = (
@@ -52,20 +52,6 @@ def interrupted(words: tuple[str, ...], after_s: float, number: signal.Signals, 
             os.killpg(child.pid, number)
         time.sleep(APART_S)
     return child.wait(WAIT_S), child.communicate()[1], child.pid
-
-
-def still_there(group: int) -> list[psutil.Process]:
-    """Processes of a group that do not end by themselves: Java sees a moment later that nobody is there."""
-    members = [one for one in psutil.process_iter(["status"]) if is_in(group, one.pid)]
-    return psutil.wait_procs([one for one in members if one.info["status"] != psutil.STATUS_ZOMBIE], 30)[1]
-
-
-def is_in(group: int, pid: int) -> bool:
-    """Whether the process is there, and of the group."""
-    try:
-        return os.getpgid(pid) == group
-    except ProcessLookupError:
-        return False
 
 
 def minds_its_end(pid: int) -> bool:
