@@ -7,6 +7,7 @@ from functools import lru_cache
 MICROSECOND_NS = 1_000
 MILLISECOND_NS = 1_000_000
 SECOND_NS = 1_000_000_000
+NEVER_NS = 2**62  # later than any instant of a run
 
 _SUFFIX_NS = {
     "ns": 1,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from core.units import duration_text
+from core.units import NEVER_NS, duration_text
 from systems.api import (
     Arrival,
     Decide,
@@ -24,8 +24,6 @@ from systems.api import (
     Violation,
 )
 from systems.parts.limit import Limit, limit_of
-
-NEVER_NS = 2**62  # no run lasts so long
 
 
 class Meter:

@@ -18,7 +18,7 @@ import numpy as np
 
 from core.records import Envelope
 from core.seeds import child_seed, generator
-from core.units import MILLISECOND_NS, SECOND_NS
+from core.units import MILLISECOND_NS, NEVER_NS, SECOND_NS
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import Breach, clocks_apart_ns, ended, ground, judged, outages_of
@@ -31,7 +31,7 @@ from testbed.faults import Crash
 from testbed.trust.moved import MovedMessages
 from testbed.virtual.fleet import Fleet
 from testbed.virtual.gates import NodeGroup
-from testbed.virtual.moving import NEVER_NS, MovingLoop, MovingPlane
+from testbed.virtual.moving import MovingLoop, MovingPlane
 from workloads import load
 
 TOPIC = "topic"

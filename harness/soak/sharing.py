@@ -17,7 +17,7 @@ import numpy as np
 
 from core.records import Envelope, Int32, Int64
 from core.registry import configure
-from core.units import SECOND_NS, duration_ns
+from core.units import NEVER_NS, SECOND_NS, duration_ns
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import Breach, clocks_apart_ns, ended, ground, judged, outages_of
@@ -27,7 +27,6 @@ from systems.api import RunHistory
 from systems.invariants import ANYWHERE, Meter, admissions, config_limit
 from systems.loader import load_system
 from testbed.virtual.gates import GatedLoop, GrantedLoop, NodeGroup
-from testbed.virtual.released_kernel import NEVER_NS
 
 TOPIC = "topic"
 RETRY_NS = SECOND_NS // 10

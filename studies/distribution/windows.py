@@ -16,6 +16,7 @@ import numpy as np
 from collectors.histogram import BUCKET_COUNT, quantile
 from core.errors import SystemFault
 from core.records import Columns, Envelope, Float64, Int32, Int64, Schedule
+from core.units import NEVER_NS
 from core.units import duration_ns as duration_of_text
 from studies.distribution.asked import TRIALS_MAXIMUM, Deployed, Round
 from systems.api import Broker, BrokerMeasure, Measured
@@ -26,9 +27,7 @@ from systems.parts.token_bucket import InfeasibleSplit, release_quantum, split_b
 from testbed.brokers.counts import Counts
 from testbed.trust.evidence import RunEvidence
 
-FOREVER_NS = 2**62  # the p99 of what cannot work
 SETTLE = 6  # the artifact keeps the middle 4/6 of the samples: a sixth at either end settles and drains
-
 
 SubBuckets = tuple[Envelope | None, ...]  # a broker; None: none of the topic is there
 
@@ -133,11 +132,11 @@ class TopicWindows(ABC):
         try:
             parts = self.start(start_ns, assignment, envelope)
         except InfeasibleSplit as error:
-            brokers = tuple(BrokerMeasure(FOREVER_NS if rate else None, 0, float(rate)) for rate in rates)
+            brokers = tuple(BrokerMeasure(NEVER_NS if rate else None, 0, float(rate)) for rate in rates)
             nothing = np.zeros((len(rates), BUCKET_COUNT), np.int64)
             return Round(
                 start_ns, duration_ns, assignment, rates, envelope, (None,) * len(rates), nothing, nothing,
-                Measured(brokers, FOREVER_NS), np.zeros(len(rates), np.int64), f"infeasible split: {error}",
+                Measured(brokers, NEVER_NS), np.zeros(len(rates), np.int64), f"infeasible split: {error}",
             )  # fmt: skip
         end_ns, settle_ns = start_ns + duration_ns, duration_ns // SETTLE
         counts = self.carry(start_ns, end_ns, start_ns + settle_ns, end_ns - settle_ns)
@@ -163,4 +162,4 @@ def _p99_ns(counts: Int64, gone: int) -> int | None:
     if carried + gone == 0:
         return None
     share = 0.99 * (carried + gone) / carried if carried else 2.0
-    return quantile(counts, share) if share <= 1 else FOREVER_NS
+    return quantile(counts, share) if share <= 1 else NEVER_NS

@@ -15,7 +15,7 @@ import numpy as np
 
 from core.errors import SpecError
 from core.records import Envelope, Int32, Int64, Sample
-from core.units import SECOND_NS, duration_ns
+from core.units import NEVER_NS, SECOND_NS, duration_ns
 from studies.distribution.deployment import Deployment
 from studies.distribution.windows import SubBuckets
 from studies.sharing.asked import SharingSearch
@@ -30,7 +30,6 @@ from testbed.topologies.topology import Topology, mesh
 from testbed.virtual import released_kernel
 from testbed.virtual.fleet import Fleet, FleetPlane, FleetState
 from testbed.virtual.gates import GatedLoop, GrantedLoop, NodeGroup
-from testbed.virtual.released_kernel import NEVER_NS
 from testbed.virtual.scheduler import event_loop
 
 PATIENCE_NS = 60 * SECOND_NS  # a message that is not released so long after its round never is

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from core.records import Columns, Envelope, Int32
-from core.units import duration_ns
+from core.units import NEVER_NS, duration_ns
 from studies.distribution.asked import Round, Searching
-from studies.distribution.windows import FOREVER_NS, SubBuckets, TopicWindows
+from studies.distribution.windows import SubBuckets, TopicWindows
 from studies.topics.asked import STORE, Config
 from testbed.brokers.counts import Counts
 from testbed.trust.evidence import NOTHING, RunEvidence
@@ -25,7 +25,7 @@ class Newcomer(TopicWindows):
         """``loads_rps``: of the topics that each broker has."""
         super().__init__(asked, [None] * len(loads_rps), mcap_rps)
         self.cluster, self.number, self.loads_rps = cluster, number, list(loads_rps)
-        self.now_ns, self.judge_at_ns = cluster.now_ns, FOREVER_NS
+        self.now_ns, self.judge_at_ns = cluster.now_ns, NEVER_NS
 
     def fresh_round(self, assignment: Int32, duration_ns: int) -> Round:
         """Leave the topic where the search has it; nothing is measured: that is its residence."""
@@ -35,7 +35,7 @@ class Newcomer(TopicWindows):
         """Full buckets on the brokers as they are by then; a split that cannot be leaves the topic off them."""
         self.cluster.advance(start_ns)
         self.cluster.remove(self.number)
-        placed = Placed(self.schedule, assignment, FOREVER_NS)
+        placed = Placed(self.schedule, assignment, NEVER_NS)
         if self.rule.sharing == STORE and len(np.unique(assignment[assignment >= 0])) > 1:
             share = float(self._rates_rps(assignment).sum()) / self.schedule.population.total_rps
             whole = Envelope(share * envelope.rate_rps, max(1.0, share * envelope.burst_count))

@@ -17,7 +17,7 @@ import numpy as np
 from core.errors import SpecError
 from core.limits import UserCount
 from core.records import Int32, Int64
-from core.units import SECOND_NS
+from core.units import NEVER_NS, SECOND_NS
 from systems.api import UNASSIGNED, Distribution, Measured, Outcome, Problem, Search, System, Trial
 from systems.parts.assignment import Pool, rates_of
 from systems.parts.burst_model import late_share
@@ -64,7 +64,7 @@ class _Fit:
     low_rps: float
     high_rps: float
     tried: Int64  # in the round that runs now
-    last_p99_ns: int = 2**62
+    last_p99_ns: int = NEVER_NS
     last_rps: float = np.inf
     done: bool = False
 
@@ -82,7 +82,7 @@ class _State:
     full: set[int] = field(default_factory=set)
     given_up: set[int] = field(default_factory=set)
     best: tuple[int, Int32] | None = None  # (p99, complete assignment)
-    last_p99_ns: int = 2**62
+    last_p99_ns: int = NEVER_NS
 
     def rates_rps(self) -> np.ndarray:
         """The topic's rate on each broker."""

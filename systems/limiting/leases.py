@@ -36,7 +36,7 @@ from sys import getsizeof
 
 from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
-from core.units import rational
+from core.units import NEVER_NS, rational
 from systems.api import (
     Arrival,
     Decide,
@@ -55,7 +55,7 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.invariants import NEVER_NS, config_limit, first_is_admitted, within
+from systems.invariants import config_limit, first_is_admitted, within
 from systems.parts.lease_book import Grant, LeaseBook, LeaseClaim
 from systems.parts.lease_client import LeaseClient, Terms
 from systems.parts.limit import limit_of

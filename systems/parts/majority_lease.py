@@ -11,7 +11,8 @@ as no two clocks drift apart by the margin within a lease.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-FOREVER_NS = 2**62
+from core.units import NEVER_NS
+
 NOBODY = ""
 
 
@@ -28,7 +29,7 @@ def majority(voters: int) -> int:
 def runs_out_ns(valid_until_ns: Iterable[int], needed: int) -> int:
     """Until when at least ``needed`` of these votes are valid; below every instant where they are too few."""
     latest_first = sorted(valid_until_ns, reverse=True)
-    return latest_first[needed - 1] if len(latest_first) >= needed else -FOREVER_NS
+    return latest_first[needed - 1] if len(latest_first) >= needed else -NEVER_NS
 
 
 @dataclass
@@ -44,7 +45,7 @@ class Voter:
 
     def __init__(self, node_id: str, lease_ns: int):
         self.node_id, self.lease_ns = node_id, lease_ns
-        self._votes_from_ns = FOREVER_NS
+        self._votes_from_ns = NEVER_NS
         self._sessions: dict[str, _Session] = {}
         self._votes: dict[str, str] = {}  # name -> candidate
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec.structs import replace
 
 from core.seeds import generator
+from core.units import NEVER_NS
 from systems.api import (
     Delivery,
     Effect,
@@ -21,7 +22,7 @@ from systems.api import (
     Timer,
 )
 from systems.parts.gossip import Rounds
-from systems.parts.majority_lease import FOREVER_NS, NOBODY, Voter, held_ns, majority, runs_out_ns
+from systems.parts.majority_lease import NOBODY, Voter, held_ns, majority, runs_out_ns
 from systems.parts.overlay import overlay
 from systems.parts.vivaldi import Coordinate
 from systems.placement import epulsar
@@ -66,9 +67,9 @@ class Config(epulsar.Config):
 class _Peer:
     """Another broker, as a voter: the session with it, known to it once ``open``, and until when its votes count."""
 
-    session: int = -FOREVER_NS
+    session: int = -NEVER_NS
     open: bool = False
-    valid_until_ns: int = -FOREVER_NS
+    valid_until_ns: int = -NEVER_NS
     told_ns: dict[str, int] = field(default_factory=dict)  # broker -> the newest that it has been told of it
 
 
@@ -79,7 +80,7 @@ class _Claim:
     ticket: int
     ballot: int
     until_ns: int  # when it is given up
-    again_ns: int = FOREVER_NS  # when to ask again, after a vote that nobody won
+    again_ns: int = NEVER_NS  # when to ask again, after a vote that nobody won
     attempts: int = 0
     votes: dict[str, str] = field(default_factory=dict)  # voter -> whom it voted for
     owned_ns: int | None = None  # since when
@@ -233,7 +234,7 @@ class PlacerNode:
         peer = self._peers[name]
         if session != peer.session:
             return []
-        peer.session, peer.open, peer.valid_until_ns = max(now_ns, peer.session + 1), False, -FOREVER_NS
+        peer.session, peer.open, peer.valid_until_ns = max(now_ns, peer.session + 1), False, -NEVER_NS
         for claim in self._claims.values():
             claim.votes.pop(name, None)
         return [*self._renew(name, now_ns), *self._lapse(now_ns), *self._lapse_timer(now_ns)]
@@ -241,7 +242,7 @@ class PlacerNode:
     def _valid_until_ns(self, claim: _Claim) -> int:
         """Until when a majority is for it."""
         mine = [name for name, holder in claim.votes.items() if holder == self.node_id]
-        valid_ns = (FOREVER_NS if name == self.node_id else self._peers[name].valid_until_ns for name in mine)
+        valid_ns = (NEVER_NS if name == self.node_id else self._peers[name].valid_until_ns for name in mine)
         return runs_out_ns(valid_ns, majority(len(self.brokers)))
 
     def _lapse(self, now_ns: int) -> list[Effect]:
@@ -255,8 +256,8 @@ class PlacerNode:
 
     def _lapse_timer(self, now_ns: int) -> list[Effect]:
         owned = [self._valid_until_ns(claim) for claim in self._claims.values() if claim.owns]
-        next_ns = min(owned, default=FOREVER_NS)
-        return [SetTimer("lapse", max(next_ns, now_ns))] if next_ns < FOREVER_NS else []
+        next_ns = min(owned, default=NEVER_NS)
+        return [SetTimer("lapse", max(next_ns, now_ns))] if next_ns < NEVER_NS else []
 
     # --- votes ---------------------------------------------------------------------------------------------
 
@@ -275,7 +276,7 @@ class PlacerNode:
     def _canvass(self, unit: str, claim: _Claim, now_ns: int) -> list[Effect]:
         """Ask everybody for a vote, oneself first."""
         self._ballot += 1
-        claim.ballot, claim.again_ns, claim.attempts = self._ballot, FOREVER_NS, claim.attempts + 1
+        claim.ballot, claim.again_ns, claim.attempts = self._ballot, NEVER_NS, claim.attempts + 1
         claim.votes = {self.node_id: self._voter.vote(unit, self.node_id, now_ns)}
         known = [(name, peer) for name, peer in self._peers.items() if peer.open]
         asks: list[Effect] = [Send(name, RequestVote(peer.session, claim.ballot, unit)) for name, peer in known]
@@ -285,7 +286,7 @@ class PlacerNode:
         """Whether it is won, lost to another, or open; where all have voted and nobody has won: once more, later."""
         if claim.owns:
             return self._lapse_timer(now_ns)
-        if claim.again_ns < FOREVER_NS:
+        if claim.again_ns < NEVER_NS:
             return []
         if self._valid_until_ns(claim) > now_ns:
             claim.owned_ns = now_ns
@@ -349,7 +350,7 @@ class PlacerNode:
     def _gossip(self) -> list[Effect]:
         """To one neighbour what it may not have heard."""
         lacks = [
-            [told for name, told in self._news.items() if self._peers[to].told_ns.get(name, -FOREVER_NS) < told.at_ns]
+            [told for name, told in self._news.items() if self._peers[to].told_ns.get(name, -NEVER_NS) < told.at_ns]
             for to in self._neighbours
         ]
         chosen = self._rounds.choose([len(news) for news in lacks])

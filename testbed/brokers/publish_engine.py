@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from time import time_ns
 
+from core.units import NEVER_NS
 from testbed.brokers.publish_load import PreparedLoad
 from testbed.brokers.publisher import Publisher
 from testbed.hosts.loop import Loop, LoopThread, precise_sleep
@@ -17,7 +18,6 @@ SPIN_NS = 20_000  # part of what a sleep oversleeps; more buys little and takes 
 SEND_BURST = 16  # emissions in a row, when late, before answers get a turn
 RECEIVE_BURST = 8  # sockets in a row before it is looked whether something is due
 STARTING_MAXIMUM = 128  # connections that are being made at once: brokers' queues of new ones are short
-_NEVER_NS = 1 << 62
 TALLIED = (
     *("connections", "moves", "broken", "given_up", "unacknowledged_emissions"),
     *("error_frames", "unknown_frames"),
@@ -100,10 +100,10 @@ class Engine:
     def _send(self) -> int:
         """Send what is due, a burst at most; returns the instant of the next emission."""
         if not self.loads:
-            return _NEVER_NS
+            return NEVER_NS
         self.loads.sort(key=lambda load: load.at_ns[load.next])
         load, *others = self.loads
-        until_ns = others[0].at_ns[others[0].next] if others else _NEVER_NS
+        until_ns = others[0].at_ns[others[0].next] if others else NEVER_NS
         at_ns, number, publishers = load.at_ns, load.publisher, self.publishers
         index = load.next
         end = min(index + SEND_BURST, load.count)

@@ -20,12 +20,12 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from core.records import Int32, Int64, Json, Request
+from core.units import NEVER_NS
 from systems.api import Arrival, Decide, Event, Node, System, Verdict
 from testbed.faults import Crash, Fault
 from testbed.nodes.member import Member, node_seed
 from testbed.topologies.topology import Topology
 from testbed.virtual.network import Network
-from testbed.virtual.released_kernel import NEVER_NS
 from testbed.virtual.scheduler import EventLoop
 
 DRAIN_STEP_NS = 100_000_000

@@ -21,7 +21,7 @@ import numpy as np
 
 from core.errors import SystemFault
 from core.records import Block, Envelope, Int32, Int64, Schedule
-from core.units import SECOND_NS
+from core.units import NEVER_NS, SECOND_NS
 from systems.api import SetBucket
 from systems.distribution.commands import MoveAway, PublisherReport
 from testbed.faults import Fault, Restart
@@ -30,7 +30,6 @@ from testbed.virtual.fleet import Fleet
 from testbed.virtual.gates import NodeGroup
 from testbed.virtual.scheduler import EventLoop
 
-NEVER_NS = 2**62
 BROKER, ARRIVED, RELEASED, RECEIVED, PUBLISHER, SENT = range(1, 7)  # columns of the fleet's journal
 
 

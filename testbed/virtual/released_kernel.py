@@ -9,9 +9,9 @@ import numpy as np
 
 from core.compiled import njit
 from core.records import Int32, Int64
+from core.units import NEVER_NS
 from testbed.virtual.broker_kernel import TOKEN, _ingress, _other, refill, wait_ns
 
-NEVER_NS = 2**62  # the release of a message that is not released
 _UNCOUNTED = np.zeros((0, 1), np.int64)  # nobody asks for the latency of other topics
 
 

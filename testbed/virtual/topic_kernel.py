@@ -19,11 +19,10 @@ from numpy.typing import NDArray
 from core.clients import Role, instants
 from core.records import Int64
 from core.seeds import generator
-from core.units import SECOND_NS
+from core.units import NEVER_NS, SECOND_NS
 from testbed.trust.accounts import Fate, of_topic
 from testbed.virtual.topic_plane import Span, TopicSpans, VirtualTopicPlane
 
-NEVER_NS = 2**62
 UNFINISHED_NS = 10 * SECOND_NS  # ours, as paper_figs.epulsar.windows has it: what a move takes, and more
 
 

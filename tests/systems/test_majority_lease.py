@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from systems.parts.majority_lease import FOREVER_NS, NOBODY, Voter, held_ns, majority, runs_out_ns
+from core.units import NEVER_NS
+from systems.parts.majority_lease import NOBODY, Voter, held_ns, majority, runs_out_ns
 
 LEASE_NS = 100
 
@@ -23,8 +24,8 @@ def test_no_two_candidates_have_a_majority_each() -> None:
 
 def test_a_majority_runs_out_with_its_weakest_vote_that_is_needed() -> None:
     assert runs_out_ns([30, 10, 20], 2) == 20
-    assert runs_out_ns([FOREVER_NS, 10, 20], 3) == 10
-    assert runs_out_ns([FOREVER_NS], 2) < -(2**61)
+    assert runs_out_ns([NEVER_NS, 10, 20], 3) == 10
+    assert runs_out_ns([NEVER_NS], 2) < -(2**61)
 
 
 def test_a_candidate_counts_less_than_its_voter() -> None:
@@ -92,7 +93,7 @@ class Candidate:
     votes: set[int] = field(default_factory=set)
 
     def holds(self, now_ns: int) -> bool:
-        valid_ns = [self.valid_ns.get(voter, -FOREVER_NS) for voter in self.votes]
+        valid_ns = [self.valid_ns.get(voter, -NEVER_NS) for voter in self.votes]
         return runs_out_ns(valid_ns, majority(VOTERS)) > now_ns
 
     def lapsed(self, voter: int) -> None:

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.records import Envelope, Int64
+from core.units import NEVER_NS
 from systems.parts import token_bucket
 from systems.parts.token_bucket import TOKEN
-from testbed.virtual.released_kernel import NEVER_NS, one_bucket, sub_bucket
+from testbed.virtual.released_kernel import one_bucket, sub_bucket
 
 GAPS = st.lists(st.integers(0, 3_000_000), min_size=1, max_size=60)
 ENVELOPES = st.builds(Envelope, st.floats(100, 5_000), st.floats(1, 20))

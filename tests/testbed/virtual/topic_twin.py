@@ -4,7 +4,8 @@ from typing import Any, NamedTuple
 
 from core.clients import Role
 from core.seeds import generator
-from testbed.virtual.topic_kernel import NEVER_NS, UNFINISHED_NS, Roads
+from core.units import NEVER_NS
+from testbed.virtual.topic_kernel import UNFINISHED_NS, Roads
 from testbed.virtual.topic_plane import VirtualTopicPlane
 
 
