@@ -14,7 +14,6 @@ more where they are the first query; the queries of a figure of 70 runs 1.4.  Wh
   Java grew to 2.7 GB instead of 0.9.
 """
 
-import errno
 import os
 import re
 import signal
@@ -22,6 +21,7 @@ import socket
 import sys
 import tempfile
 import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -30,15 +30,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING
 
-from core.errors import MachineError, SpecError, described, one_line
+from core.errors import MachineError, SpecError, described
 from core.java import JAVA_FIX, find_java
+from core.spark import machines_part, reason_of
 
 if TYPE_CHECKING:
-    from pyspark import SparkConf
+    from pyspark import SparkConf, SparkContext
     from pyspark.sql import SparkSession
 
 LOOPBACK = "127.0.0.1"
 LOOK_S = 5.0  # for a cluster's master to answer
+PATIENCE_S = 30.0  # with a cluster that gives us no executor, before anything is said
 
 THIS_MACHINE = "local[*]"
 Starter = Callable[[], "SparkSession"]  # starts a session where somebody wants it
@@ -109,7 +111,7 @@ def session(master: str = THIS_MACHINE, settings: Mapping[str, str] = MappingPro
     warnings.filterwarnings("ignore", module=r"pyspark\.sql\.pandas")  # what it and pandas say of each other
     with _starting:
         if SparkContext._active_spark_context is not None:
-            return SparkSession.builder.getOrCreate()
+            return SparkSession.active()  # the builder heeds SPARK_REMOTE, which may be there for others
         return _started(master, settings)
 
 
@@ -119,14 +121,13 @@ def long_work(master: str, run_count: int) -> dict[str, str]:
 
 
 _starting = threading.Lock()
-_NO_ROOM = os.strerror(errno.ENOSPC)  # Java's words, too
 
 
 @contextmanager
 def java_answers() -> Iterator[None]:
     """MachineError where Spark's Java has ended, or ends, while inside: whoever killed it, it was for its memory.
 
-    And where it has no room for what it keeps aside.
+    And where a machine, this one or a cluster's, is to blame for a job that failed.
     """
     from py4j.protocol import Py4JJavaError, Py4JNetworkError
     from pyspark.errors import PySparkException
@@ -137,10 +138,9 @@ def java_answers() -> Iterator[None]:
         fix = "free memory, 4 GB do, and repeat the command: finished runs stay"
         raise MachineError(f"Spark's Java has ended ({described(error)})", fix) from error
     except (PySparkException, Py4JJavaError) as error:
-        if _NO_ROOM not in str(error):
+        if (told := machines_part(error)) is None:
             raise
-        fix = "free disk space there, or set TMPDIR to another folder; finished runs stay"
-        raise MachineError(f"Spark cannot write to {tempfile.gettempdir()}: {_NO_ROOM}", fix) from None
+        raise told from None
 
 
 def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
@@ -158,18 +158,42 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
         ours["spark.local.dir"] = tempfile.gettempdir()
     conf = SparkConf(loadDefaults=False).setAll([*{**ours, **settings, "spark.master": master}.items()])
     if SparkContext._gateway is None:  # a stopped session leaves its Java behind, ready for the next
-        _start_java(conf, find_java(), master, _SETTINGS_FIX if settings else JAVA_FIX)
+        _start_java(conf, find_java(), master, JAVA_FIX if _is_here(master) and not settings else _SETTINGS_FIX)
     # Not just any python3: workers of a cluster have the same environment at the same place, unless told otherwise.
-    chosen = settings.get(_PYTHON) or (not _is_here(master) and os.environ.get("PYSPARK_PYTHON")) or sys.executable
+    chosen = settings.get(_PYTHON) or (not _is_here(master) and _workers_python()) or sys.executable
     try:
         with _environment({"PYSPARK_PYTHON": chosen}), _kept_handler():
             started = SparkSession(SparkContext(conf=conf))
         started.conf.get("spark.sql.session.timeZone")  # what is wrong with the settings of queries is said now
+        if not _is_here(master):
+            threading.Thread(target=_grumble, args=(started.sparkContext,), daemon=True).start()
         return started
     except (PySparkException, Py4JJavaError) as error:
         if SparkContext._active_spark_context is not None:  # else whoever asks next gets what does not work
             SparkContext._active_spark_context.stop()
-        raise MachineError(f"Spark does not start on {master}: {_told_by_java(error)}", _SETTINGS_FIX) from None
+        raise MachineError(f"Spark does not start on {master}: {reason_of(error)}", _SETTINGS_FIX) from None
+
+
+def _workers_python() -> str | None:
+    """As SPARK_CONF_DIR or the environment has it; Spark reads the former only for scripts that it starts itself."""
+    from pyspark import SparkContext
+
+    assert SparkContext._jvm is not None
+    return SparkContext._jvm.System.getProperty(_PYTHON) or os.environ.get("PYSPARK_PYTHON")
+
+
+def _grumble(context: "SparkContext") -> None:
+    """Say, each time anew, that a cluster gives us nothing to work with: Spark waits for ever, without a word."""
+    tracker, idle_s = context.statusTracker(), 0.0
+    with suppress(Exception):  # it was stopped, or its Java has ended: others say so
+        while True:
+            time.sleep(1.0)
+            stages = [stage for stage in map(tracker.getStageInfo, tracker.getActiveStageIds()) if stage]
+            idle_s = idle_s + 1.0 if stages and not any(stage.numActiveTasks for stage in stages) else 0.0
+            if idle_s == PATIENCE_S:
+                what = f"{context.master} has given no executor in {PATIENCE_S:.0f} s: it is full, or what is asked is"
+                more = "more than it has (--spark-conf spark.executor.memory=1g); waiting"
+                print(f"ratebed: {what} {more}", file=sys.stderr)
 
 
 def _with_archive(options: str) -> str:
@@ -197,12 +221,6 @@ def _look_for(master: str) -> None:
 
 def _is_here(master: str) -> bool:
     return master.startswith("local")
-
-
-def _told_by_java(error: Exception) -> str:
-    """What comes before the places in Java's code."""
-    lines = re.split(r"\n\s*at ", str(error))[0].splitlines()
-    return one_line(lines[-1] if lines else type(error).__name__, 160)
 
 
 @contextmanager

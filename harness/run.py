@@ -32,7 +32,7 @@ from workloads import WORKLOADS
 from workloads import load as load_workload
 
 RUN_MAXIMUM_S = 7 * 86_400.0  # ours: a run is whole or lost, and so no longer than people let a machine alone
-LIBRARIES = ("numpy", "numba", "pyarrow")  # that results may depend on
+LIBRARIES = ("numpy", "numba", "pyarrow", "scipy", "cvxpy")  # that results may depend on
 
 
 def check_all(specs: Iterable[RunSpec]) -> None:

@@ -67,7 +67,7 @@ UserPattern = Annotated[
     str, typer.Option("--pattern", help="a regular expression: its first group in the user's column is the user")
 ]
 SkipBad = Annotated[bool, typer.Option("--skip-bad", help="pass over lines that are no requests, and count them")]
-_SETTING = re.compile(r"spark\.[\w.-]+")
+_SETTING = re.compile(r"spark\.[\w./-]+")  # labels of Kubernetes have slashes
 _NO_SETTINGS = {
     "spark.master": "use --spark-master",
     "spark.submit.deployMode": "the command is the driver: it writes reports to this machine",

@@ -208,7 +208,7 @@ def _spark_executor(request: RunRequest, say: Callable[[str], None]) -> Executor
     from harness.executors.spark import SparkExecutor
 
     packs = RunPacks(hadoop_place(request.packs, request.spark_conf), say) if request.packs else None
-    return SparkExecutor(lambda: session(request.master, request.spark_conf).sparkContext, say, packs)
+    return SparkExecutor(lambda: session(request.master, request.spark_conf).sparkContext, packs)
 
 
 def check_results(out: Path) -> None:

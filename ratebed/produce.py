@@ -145,11 +145,11 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:
     if not run_ids:
         return []
     from analysis.metrics import final_round, percentiles
-    from analysis.spark import java_answers, session
+    from analysis.spark import java_answers, long_work, session
     from analysis.tables import collect, load
 
     with request.store.in_use() as store, java_answers():
-        spark = session(request.master, request.spark_conf)
+        spark = session(request.master, {**long_work(request.master, len(run_ids)), **request.spark_conf})
         try:
             data = load(spark, [request.out / "runs" / i for i in run_ids], store)
             latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])

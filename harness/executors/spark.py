@@ -10,7 +10,6 @@ then (``harness.executors.worker``), and another job goes on with what has not c
 
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,7 +22,8 @@ from collectors.packs import RunPacks
 from collectors.partials import own_mark
 from collectors.store.hadoop import HadoopPath, Place, place_of
 from collectors.writer import record_failure
-from core.errors import MachineError, SystemFault, one_line
+from core.errors import MachineError, SystemFault
+from core.spark import ENVIRONMENT_FIX, machines_part, reason_of
 from harness.code_version import code_hash
 from harness.estimate import expected_seconds
 from harness.executors import task
@@ -39,13 +39,10 @@ if TYPE_CHECKING:
     from pyspark.accumulators import Accumulator
 
 LOOK_EVERY_S = 0.1
-PATIENCE_S = 30.0  # with a cluster that gives us no executor, before anything is said
 TRIES = 4  # jobs in a row that were given up without a run that came home
 POOL = "runs"  # beside that of queries, which so get their share of the executors while runs go on
 _CRASHED = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|Python worker .*(died|killed)")
 _NAMED = re.compile(r"Task (\d+) in stage [\d.]+ failed")
-_OTHER_PYTHON = re.compile(r"different version: (\S+) than that in driver: (\S+?),")
-_ENVIRONMENT = "give its workers the environment of this machine: docs/cluster.md"
 
 Batch = list[Work]
 
@@ -53,14 +50,11 @@ Batch = list[Work]
 class SparkExecutor:
     """The workers of a cluster; runs in real time stay on this machine.
 
-    ``start`` gives the context when there is something to do.  ``say`` is told what a user should know meanwhile.
-    ``packs``: where runs go whose hosts share no folder.
+    ``start`` gives the context when there is something to do.  ``packs``: where runs go whose hosts share no folder.
     """
 
-    def __init__(
-        self, start: "Callable[[], SparkContext]", say: Callable[[str], None] = print, packs: RunPacks | None = None
-    ):
-        self.start, self.say, self.packs = start, say, packs
+    def __init__(self, start: "Callable[[], SparkContext]", packs: RunPacks | None = None):
+        self.start, self.packs = start, packs
 
     def map(self, work_list: list[Work]) -> Iterator[Finished]:
         """See ``Executor.map``.  MachineError where workers are no place for these runs, or do not answer.
@@ -91,7 +85,7 @@ class SparkExecutor:
                 count = len(waiting)
                 batches = _batches(list(waiting.values()), suspects, context.defaultParallelism)
                 job = _Job(context, order, batches, suspects)
-                for told in job.told(self.say):
+                for told in job.told():
                     if item := waiting.get(told["run_id"]):
                         error = _seen(told, item) if self.packs is None else self._fetched(told, item, waiting)
                         del waiting[told["run_id"]]
@@ -101,7 +95,7 @@ class SparkExecutor:
                     suspects.update(run_id for _, run_id, _ in _culprit(job.error, batches))
                     in_vain = 0 if len(waiting) < count else in_vain + 1
                     if in_vain == TRIES:
-                        raise MachineError(f"tasks go on ending their workers: {_reason(job.error)}", _ENVIRONMENT)
+                        raise MachineError(f"tasks go on ending their workers: {reason_of(job.error)}", ENVIRONMENT_FIX)
         finally:
             _remove(place_of(order["strikes"], order["hadoop"]))
 
@@ -165,8 +159,6 @@ class _Job:
         self.context, self.group = context, f"runs-{token_hex(4)}"
         self.error: Exception | None = None
         self.home: Accumulator[list[Told]] = context.accumulator([], AddingAccumulatorParam([]))
-        self.begin_s = time.monotonic()
-        self.has_begun = False
         asked = [([_asked(item) for item in batch], batch[0][1] in suspects) for batch in batches]
         self.thread: Thread = InheritableThread(target=self._run, args=(order, asked), daemon=True)
 
@@ -180,7 +172,7 @@ class _Job:
         except Exception as error:
             self.error = error
 
-    def told(self, say: Callable[[str], None]) -> Iterator[Told]:
+    def told(self) -> Iterator[Told]:
         """What comes home, as it does, until the job is over.  MachineError where a worker refuses to compute."""
         seen = 0
         self.thread.start()
@@ -194,27 +186,13 @@ class _Job:
                 for told in news:
                     if "refused" in told:
                         raise MachineError(
-                            f"{told['host']}: {told['refused']}", f"nothing was run there; {_ENVIRONMENT}"
+                            f"{told['host']}: {told['refused']}", f"nothing was run there; {ENVIRONMENT_FIX}"
                         )
                     yield told
-                self._grumble(say)
         finally:
             if self.thread.is_alive():
                 with suppress(Exception):  # Java may have ended
                     self.context.cancelJobGroup(self.group)
-
-    def _grumble(self, say: Callable[[str], None]) -> None:
-        """Say once that nothing begins: Spark waits for ever, without a word."""
-        if self.has_begun or time.monotonic() - self.begin_s < PATIENCE_S:
-            return
-        self.has_begun = True
-        tracker = self.context.statusTracker()
-        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
-        if not any(stage and (stage.numActiveTasks or stage.numCompletedTasks) for stage in stages):
-            say(
-                f"{self.context.master} has given no executor in {PATIENCE_S:.0f} s: it is full, or what is asked is "
-                "more than it has (--spark-conf spark.executor.memory=1g); waiting"
-            )
 
 
 def _asked(item: Work) -> Errand:
@@ -229,16 +207,7 @@ def _culprit(error: Exception, batches: list[Batch]) -> Batch:
     if isinstance(error, Py4JNetworkError | OSError | EOFError):
         raise error
     text = str(error)
-    if other := _OTHER_PYTHON.search(text):
-        raise MachineError(f"the workers have Python {other[1]}, here it is {other[2]}", _ENVIRONMENT)
     named = _NAMED.search(text)
     if named is None or not _CRASHED.search(text):
-        raise MachineError(f"Spark gave up: {_reason(error)}", _ENVIRONMENT)
+        raise machines_part(error) or MachineError(f"Spark gave up: {reason_of(error)}", ENVIRONMENT_FIX)
     return batches[int(named[1])]
-
-
-def _reason(error: Exception) -> str:
-    """What went wrong in the last task, of what Java tells at length: of a traceback of Python's, its end."""
-    text = re.split(r"\n\s*(?:at |Driver stacktrace)", str(error))[0]
-    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
-    return one_line(re.sub(r"^.*most recent failure: Lost task.*? executor \w+\): ", "", lines[-1]), 160)

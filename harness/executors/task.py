@@ -36,8 +36,8 @@ def digest_of_tree(files: Mapping[str, bytes]) -> str:
 
 
 def versions_of(libraries: Iterable[str]) -> dict[str, str]:
-    """Of Python and of these installed packages; "none" of one that is not there."""
-    found = {"python": platform.python_version()}
+    """Of Python, of the processor's architecture and of these installed packages; "none" of one that is not there."""
+    found = {"python": platform.python_version(), "machine": platform.machine()}
     for name in libraries:
         try:
             found[name] = version(name)
@@ -51,7 +51,7 @@ def differing(root: Path, order: "Order") -> str:
     here = digest_of_tree(contents(root))
     if here != order["digest"]:
         return f"the code there has the hash {here[:_SHOWN]}, here it is {order['digest'][:_SHOWN]}"
-    there = versions_of(name for name in order["versions"] if name != "python")
+    there = versions_of(name for name in order["versions"] if name not in ("python", "machine"))
     others = [
         f"{name} {there[name]}, here it is {own}" for name, own in order["versions"].items() if there[name] != own
     ]

@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import psutil
@@ -15,6 +16,7 @@ pytest.importorskip("pyspark")
 
 from analysis import tables
 from analysis.compaction import writer
+from benchmarks.standalone import LOOPBACK, standalone
 from collectors.schema import TABLES
 from collectors.store.keeping import Store
 from collectors.writer import write_run
@@ -253,11 +255,68 @@ def test_ctrl_c_while_java_starts_leaves_none():
     assert not psutil.wait_procs(started, 30)[1]
 
 
-def test_a_full_disk_is_the_machines_fault_and_nothing_else_is():
+LOST = (
+    "An error occurred while calling o77.collectToPython.\n: org.apache.spark.SparkException: Job aborted due to stage "
+    "failure: Task 0 in stage 3.0 failed 4 times, most recent failure: Lost task 0.3 in stage 3.0 (TID 9) (n7 executor "
+    "1): {what}\n\tat org.apache.spark.api.python.BasePythonRunner\nDriver stacktrace:\n\tat java.base/java.lang.Thread"
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "Job aborted: java.io.IOException: No space left on device at java.base/…",
+            r"cannot write to /.*No space left on device; free disk space there, or set TMPDIR",
+        ),
+        (
+            LOST.format(what="java.io.IOException: No space left on device"),
+            r"cannot write to n7: No space left on device; .*, or set its workers' spark\.local\.dir to another folder",
+        ),
+        (
+            LOST.format(what="[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in "
+                        "driver: 3.11, PySpark cannot run"),
+            r"n7: the workers have Python 3\.9, here it is 3\.11; give its workers the environment",
+        ),
+        (
+            LOST.format(what="PythonException: Traceback (…):\n  File\nModuleNotFoundError: No module named 'pandas'"),
+            "n7: ModuleNotFoundError: No module named 'pandas'; give its workers the environment",
+        ),
+        (
+            LOST.format(what="ExecutorLostFailure (executor 1 exited caused by one of the running tasks)"),
+            "n7: ExecutorLostFailure .*; Spark's logs say more",
+        ),
+        ("Job 3 cancelled because SparkContext was shut down", "cancelled because .*; Spark's logs say more"),
+        ("Job aborted: java.io.IOException: Input/output error", ""),
+        (LOST.format(what="PythonException: Traceback (most recent call last):\n  File\nKeyError: 'run'"), ""),
+    ],
+    ids=["disk", "disk there", "another Python", "no pandas there", "killed", "stopped", "not known", "ours"],
+)  # fmt: skip
+def test_what_a_machine_has_done_to_a_job_is_told_with_the_fix_and_nothing_else_is(text, said):
     from pyspark.errors import PySparkException
 
-    words = r"cannot write to /.*No space left on device; free disk space"
-    with pytest.raises(MachineError, match=words), tables.java_answers():
-        raise PySparkException("Job aborted: java.io.IOException: No space left on device at java.base/…")
-    with pytest.raises(PySparkException), tables.java_answers():
-        raise PySparkException("Job aborted: java.io.IOException: Input/output error")
+    with pytest.raises(MachineError if said else PySparkException, match=said or None), tables.java_answers():
+        raise PySparkException(text)
+
+
+@pytest.mark.slow
+def test_a_cluster_that_gives_nothing_is_told_of_and_one_of_another_environment_too(tmp_path):
+    """A query waits for executors for ever; its workers' Python is what SPARK_CONF_DIR says."""
+    code = (
+        "import os, sys\n"
+        "from analysis import spark\n"
+        "spark.PATIENCE_S = 2.0\n"
+        "with spark.java_answers():\n"
+        "    spark.session(sys.argv[1]).sparkContext.parallelize([1]).map(str).collect()\n"
+    )
+    settings = "spark.pyspark.python /no/python\nspark.executor.memory 512m\n"
+    (tmp_path / "spark-defaults.conf").write_text(settings)
+    where = {"SPARK_CONF_DIR": str(tmp_path), "SPARK_LOCAL_IP": LOOPBACK, "PYTHONPATH": str(ROOT)}
+    ask = partial(subprocess.Popen, stderr=subprocess.PIPE, text=True, env={**os.environ, **where})
+    with standalone(tmp_path, workers=0) as master, ask([sys.executable, "-c", code, master]) as waiting:
+        assert "has given no executor in 2 s" in next(line for line in waiting.stderr if "executor" in line)
+        waiting.kill()
+    (tmp_path / "with").mkdir()
+    with standalone(tmp_path / "with", workers=1) as master, ask([sys.executable, "-c", code, master]) as failing:
+        said = failing.communicate(timeout=120)[1]
+    assert 'Cannot run program "/no/python"' in said and "core.errors.MachineError: Spark gave up: 127.0.0.1: " in said

@@ -13,7 +13,7 @@ from core.errors import SpecError
 from ratebed.options import make_request, spark_settings
 from tests.command import ratebed
 
-KEYS = st.from_regex(r"spark(\.[a-zA-Z][\w-]{0,9}){1,4}", fullmatch=True)
+KEYS = st.from_regex(r"spark(\.[a-zA-Z][\w-]{0,9}(/arch)?){1,4}", fullmatch=True)
 VALUES = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=30)
 
 

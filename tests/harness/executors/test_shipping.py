@@ -80,9 +80,11 @@ def test_what_differs_is_one_line_with_both_sides(tmp_path):
     (tmp_path / ".numba").mkdir()
     assert differing(tmp_path, order) == ""
 
-    other = {**order, "versions": {**order["versions"], "numpy": "0.1", "python": "2.7.18"}}
+    other = {**order, "versions": {**order["versions"], "numpy": "0.1", "python": "2.7.18", "machine": "m68k"}}
     said = differing(tmp_path, other)
-    assert all(word in said for word in (order["versions"]["numpy"], "0.1", order["versions"]["python"], "2.7.18"))
+    assert all(
+        word in said for word in (order["versions"]["numpy"], "0.1", order["versions"]["python"], "2.7.18", "m68k")
+    )
     assert "numba" not in said
     assert "no-such-package none, here it is 1.0" in differing(
         tmp_path, {**order, "versions": {"python": order["versions"]["python"], "no-such-package": "1.0"}}

@@ -53,11 +53,11 @@ def test_who_ends_workers_is_named_by_its_task(what):
     [
         (
             'java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory',
-            'gave up: java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory; give',
+            'gave up: 10.0.0.7: java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory; ',
         ),
         (
             "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File\nValueError: odd",
-            "gave up: ValueError: odd; give its workers the environment",
+            "gave up: 10.0.0.7: ValueError: odd; give its workers the environment",
         ),
         (
             "PySparkRuntimeError: [PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in "
