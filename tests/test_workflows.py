@@ -52,8 +52,17 @@ def test_pushes_are_smoke_tested_and_tested_and_nights_are_long():
     runs = {name: {words[-1] for words in commands(path) if words[0] == "make"} for name, path in FILES.items()}
     started = {name: {*triggers(yaml.safe_load(path.read_text()))} for name, path in FILES.items()}
     assert runs["checks.yml"] == {"smoke", "test"} and {"push", "pull_request"} <= started["checks.yml"]
-    assert runs["nightly.yml"] == {"test-long", "test-night", "figures"} and "schedule" in started["nightly.yml"]
-    assert {"push", "schedule"} <= started["ratebed.yml"]
+    assert runs["nightly.yml"] == {"setup", "test-long", "test-night", "figures"}
+    assert "schedule" in started["nightly.yml"] and {"push", "schedule"} <= started["ratebed.yml"]
+
+
+def test_what_only_root_can_run_and_is_not_live_is_run_by_root():
+    (words,) = (words for words in commands(FILES["nightly.yml"]) if words[0] == "sudo")
+    folders = [ROOT / word for word in words if word.startswith("tests/")]
+    texts = {path: path.read_text() for path in (ROOT / "tests").rglob("test_*.py")}
+    skipping = re.compile(r"skipif\(.*(geteuid\(\) != 0|why_not\(\))")
+    wanting = [path for path, text in texts.items() if skipping.search(text) and "tests.live import needs" not in text]
+    assert wanting and all(any(path.is_relative_to(folder) for folder in folders) for path in wanting), wanting
 
 
 @pytest.mark.parametrize("name", FILES)

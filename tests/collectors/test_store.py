@@ -19,12 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.integrity import Damage
-from collectors.schema import TABLES
 from collectors.store import claims, keeping, log, parts
 from collectors.store.keeping import Store, write_here
 from collectors.store.log import StoredPart, StoreState
 from collectors.writer import set_aside
 from core.errors import MachineError
+from tests.collectors.stored import assert_holds, stored
 from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
@@ -46,25 +46,6 @@ def own_runs(tmp_path: Path) -> list[Path]:
 
 def store_in(root: Path, runs: Sequence[Path], told: list[str] | None = None) -> Store:
     return Store(root, runs[0].parent, (told if told is not None else []).append)
-
-
-def stored(root: Path, table: str) -> pa.Table:
-    """What a reader of the store finds."""
-    files = [file for part in log.read_log(root).parts.values() for file in part.files if file.table == table]
-    rows = [pq.ParquetFile(root / file.path, page_checksum_verification=True).read() for file in files]
-    return pa.concat_tables([TABLES[table].empty_table(), *(each.cast(TABLES[table]) for each in rows)]).sort_by(
-        "run_id"
-    )
-
-
-def of_folders(folders: Sequence[Path], table: str) -> pa.Table:
-    rows = [pq.ParquetFile(folder / f"{table}.parquet").read().cast(TABLES[table]) for folder in folders]
-    return pa.concat_tables([TABLES[table].empty_table(), *rows]).sort_by("run_id")
-
-
-def assert_holds(root: Path, folders: Sequence[Path]) -> None:
-    for table in ("runs", "samples"):
-        assert stored(root, table).equals(of_folders(folders, table)), table
 
 
 @pytest.mark.parametrize("count", [0, 1, len(SEEDS)])

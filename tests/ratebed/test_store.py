@@ -1,12 +1,14 @@
 """``ratebed store``: says what is there, brings in, makes anew; other verbs know of the folder."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from collectors.store.keeping import Store
 from tests.command import ratebed
+from tests.harness.common import parquet_hashes
 from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
@@ -39,6 +41,28 @@ def test_the_store_is_told_built_verified_healed_and_removed(tmp_path: Path) -> 
     assert before.isdisjoint(Store.of(out).state().parts) and not file.exists()
     assert ratebed("clean", "--all", "--yes", "--out", str(out)).returncode == 0
     assert not (out / "store").exists()
+
+
+@pytest.mark.slow
+def test_figures_of_a_store_that_was_deleted_and_rebuilt_are_the_same_bytes(tmp_path: Path) -> None:
+    """Each figure has a part of the store at first, then both have one; for the second, Spark adds up real numbers."""
+    keys = ("crdt-fig4.1", "epulsar-fig4")
+    out, words = tmp_path / "out", ("--scale", "tiny", "--out", str(tmp_path / "out"))
+    for key in keys:
+        done = ratebed("figures", key, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+    before, tables = Store.of(out).state().parts, parquet_hashes(out / "tables")
+    assert len(before) == 2 and {Path(name).parts[0] for name in tables} == {*keys}
+    for folder in ("store", "tables"):  # tables that were kept would not be computed anew
+        shutil.rmtree(out / folder)
+    rebuilt = ratebed("store", "--rebuild", "--out", str(out))
+    assert rebuilt.returncode == 0, rebuilt.stdout + rebuilt.stderr
+    (part,) = Store.of(out).state().parts
+    assert part not in before
+    again = ratebed("figures", *keys, *words)
+    assert again.returncode == 0 and ", 0 to do" in again.stdout, again.stdout + again.stderr
+    assert parquet_hashes(out / "tables") == tables
+    assert [*Store.of(out).state().parts] == [part], "they were drawn from another store than the rebuilt one"
 
 
 @pytest.mark.parametrize("words", [("--push", "there", "--build"), ("--pull", "there", "--rebuild", "--json")])

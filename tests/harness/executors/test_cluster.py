@@ -11,11 +11,13 @@ import pytest
 
 from benchmarks.standalone import WAIT_S
 from collectors.integrity import is_whole
+from collectors.schema import TABLES
+from collectors.store.log import read_log
 from harness.campaign import Campaign, finished_runs
 from harness.executors.local import LocalExecutor
 from harness.matrix import read_matrix
-from ratebed.options import SEED, make_request
-from ratebed.pipeline import make_plan
+from ratebed.options import SEED
+from tests.collectors.stored import assert_holds
 from tests.harness.common import parquet_hashes
 from tests.harness.executors.cluster import APART, Cluster, cluster, ratebed, why_not
 
@@ -37,6 +39,9 @@ system_options = { ends = ["", "exit"] }
 study_options = { envelope = "conformant" }
 """
 RUNS = 14
+# Another campaign: most of these runs, and a size of its own.  Each of the two has so many that the other has not.
+OTHER_MATRIX = MATRIX.replace("2300", "2400")
+OWN_RUNS = 3
 
 
 @pytest.fixture(scope="module")
@@ -72,14 +77,18 @@ def ended(process) -> tuple[int, str]:
 
 def test_figures_are_the_same_bytes_as_those_of_local_processes(spark_cluster, tmp_path):
     figures = ["srtm-fig5", "srtm-prop1"]  # the second asks Python functions on the workers
-    code, said = ended(ratebed(tmp_path / "away", "run", *figures, "--scale", "tiny", *spark_cluster.words))
+    words = ["run", *figures, "--scale", "tiny"]
+    code, said = ended(ratebed(tmp_path / "away", *words, *spark_cluster.words))
     assert code == 0, said
     assert f"to do on {spark_cluster.master}" in said
-    request = make_request(figures, False, "tiny", SEED, 2, tmp_path / "here", [])
-    plan = make_plan(request)
-    assert not plan.campaign.run(LocalExecutor(2), lambda finished: None)
-    here, away = parquet_hashes(plan.campaign.runs), parquet_hashes(tmp_path / "away" / "runs")
-    assert here == away and {Path(name).parts[0] for name in here} == set(plan.campaign.wanted)
+    code, said = ended(ratebed(tmp_path / "here", *words))
+    assert code == 0, said
+    runs = parquet_hashes(tmp_path / "here" / "runs")
+    assert parquet_hashes(tmp_path / "away" / "runs") == runs
+    assert {Path(name).parts[0] for name in runs} == {folder.name for folder in finished_runs(tmp_path / "here")}
+    tables = parquet_hashes(tmp_path / "here" / "tables")
+    assert parquet_hashes(tmp_path / "away" / "tables") == tables
+    assert {Path(name).parts[0] for name in tables} == set(figures)
     assert len(spark_cluster.unpacked()) >= 2, "each executor has the code of its own archive"
 
 
@@ -154,32 +163,27 @@ def test_an_archive_with_one_comment_more_runs_nothing(spark_cluster, tmp_path):
     assert [path.name for path in (tmp_path / "out" / "runs").iterdir()] == [".code"]
 
 
-LOCAL = """
-import sys
-from pathlib import Path
-from harness.campaign import Campaign
-from harness.executors.local import LocalExecutor
-from harness.matrix import read_matrix
-from ratebed.options import SEED
-
-campaign = Campaign(Path(sys.argv[-1]) / "runs")
-campaign.add(read_matrix(Path(sys.argv[1]), SEED))
-print(campaign.run(LocalExecutor(1), lambda finished: None))
-"""
-
-
 def test_two_campaigns_of_two_pid_namespaces_go_on_in_one_folder(harmed, spark_cluster, expected, tmp_path):
-    """One repeats the command, when what ended its process is mended; the other has local processes."""
+    """One repeats the command, when what ended its process is mended; the other has local processes.
+
+    Each brings into the store what it asks for, and neither could leave all of that to the other.
+    """
     shutil.copytree(harmed.out / "runs", tmp_path / "runs")
     for folder in finished_runs(tmp_path)[3:]:
         shutil.rmtree(folder)
     grid = laid_out(tmp_path, is_mended=True)
+    (grid / "other.toml").write_text(OTHER_MATRIX)
+    little = ["--jobs", "1", "--spark-conf", "spark.driver.memory=1g"]
     both = [
         ratebed(tmp_path, "run", "matrix.toml", *spark_cluster.words, folder=grid),
-        ratebed(tmp_path, "matrix.toml", folder=grid, before=APART, module=("-c", LOCAL)),
+        ratebed(tmp_path, "run", "other.toml", *little, folder=grid, before=APART),
     ]
     for code, said in map(ended, both):
         assert code == 0, said
-    assert parquet_hashes(tmp_path / "runs") == expected
-    folders = [path for path in (tmp_path / "runs").iterdir() if path.name != ".code"]
-    assert len(folders) == RUNS and all(map(is_whole, folders)), folders
+    assert parquet_hashes(tmp_path / "runs").items() >= expected.items()
+    folders = sorted(path for path in (tmp_path / "runs").iterdir() if path.name != ".code")
+    assert len(folders) == RUNS + OWN_RUNS and all(map(is_whole, folders)), folders
+    state = read_log(tmp_path / "store")
+    kept = [run_id for part in state.parts.values() for run_id in part.runs]
+    assert sorted(kept) == [folder.name for folder in folders] and not state.torn and not state.lost
+    assert_holds(tmp_path / "store", folders, TABLES)
