@@ -53,7 +53,7 @@ def test_who_ends_workers_is_named_by_its_task(what):
     [
         (
             'java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory',
-            'gave up: 10.0.0.7: java.io.IOException: Cannot run program "/no/python": error=2, No such file or directory; ',
+            'gave up: 10.0.0.7: java.io.IOException: Cannot run program "/no/python": error=2, No such file',
         ),
         (
             "org.apache.spark.api.python.PythonException: Traceback (most recent call last):\n  File\nValueError: odd",
