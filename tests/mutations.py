@@ -442,7 +442,7 @@ MATRIX = _rows(
     ),
     (
         "an unknown key is ignored",
-        "        if key not in (*_AXES, *_OPTIONS):\n",
+        "        if key not in (*AXES, *_OPTIONS):\n",
         "        if False:\n",
         "test_a_broken_matrix_file_is_named",
     ),
