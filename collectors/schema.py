@@ -114,11 +114,11 @@ _OF_LOADS = {
     "decisions": table(
         "a broker and round of a search, or a command of a controller",
         ("at_ns", WHOLE, "start of the round, on the schedule's time"),
-        ("kind", TEXT, "trial, final or set_bucket"),
+        ("kind", TEXT, "trial, final, set_bucket or move"),
         ("iteration", SMALL),
         ("round", SMALL),
         ("broker", SMALL),
-        ("publisher_count", SMALL, "of the topic, on this broker"),
+        ("publisher_count", SMALL, "of the topic, on this broker; of a move, those that went there"),
         ("assigned_rps", REAL),
         ("load_rps", REAL, "of all topics on this broker"),
         ("mcap_rps", REAL),

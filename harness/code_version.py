@@ -20,11 +20,12 @@ from pathlib import Path
 
 from core.digests import digest_of
 from core.files import files_of as files_outside
+from core.files import is_file
 from core.registry import known, packages
 from studies import STUDIES, load_study
 from studies.spec import RunSpec
 from systems import SYSTEMS
-from systems.loader import declared, is_file, load_system
+from systems.loader import declared, load_system
 from testbed import TESTBEDS, load_testbed
 from testbed.servers import BUILT, SERVERS
 from testbed.topologies.topology import TOPOLOGIES

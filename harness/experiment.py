@@ -14,6 +14,7 @@ from studies.spec import CALIBRATED, ROUND, SLO, RunSpec
 __all__ = [
     "CALIBRATED",
     "FEWER",
+    "LIVE_REPETITIONS",
     "ROUND",
     "SCALES",
     "SLO",
@@ -54,6 +55,8 @@ class Scale:
 RUNS_MAXIMUM = 100_000  # ours: of a figure or a matrix; each has a folder, of 40 kB and more
 
 FEWER = {"quick": 3}  # repetitions of large figures of ours on which no claim hangs
+# Of live runs, which take their load's time: three repetitions keep a command below a quarter of an hour.
+LIVE_REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 
 SCALES = {
     "tiny": Scale("tiny", 2),

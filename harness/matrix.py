@@ -27,15 +27,15 @@ from core.records import Json
 from core.registry import hint, known, lookup
 from harness.experiment import RUNS_MAXIMUM, RunSpec, check_runs, repeated
 from studies import STUDIES, load_study
+from studies.spec import AXES, CONFIGURED
 from systems.loader import load_system
 from systems.parts.limit import per_period
 from testbed.topologies.topology import TOPOLOGIES
 from workloads import load as load_workload
 from workloads.api import input_files
 
-_AXES = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
 _TABLES = ("table", "servers")  # options of topologies that are input files; workloads declare theirs
-_OPTIONS = tuple(f"{axis}_options" for axis in ("system", "workload", "topology", "testbed", "study"))
+_OPTIONS = tuple(f"{axis}_options" for axis in CONFIGURED)
 
 
 def read_matrix(path: Path, seed: int, repetitions: int = 0) -> list[RunSpec]:
@@ -88,7 +88,7 @@ def settings_of(words: Sequence[str]) -> dict[str, object]:
     for word in words:
         key, equals, text = word.partition("=")
         axis, dot, name = key.partition(".")
-        if not equals or (dot and (f"{axis}_options" not in _OPTIONS or not name)) or (not dot and axis not in _AXES):
+        if not equals or (dot and (f"{axis}_options" not in _OPTIONS or not name)) or (not dot and axis not in AXES):
             raise SpecError(f"--set {word!r}", _of_the_point([key]) or _SET)
         settings[key] = _value(text) if dot else text
     return settings
@@ -99,7 +99,7 @@ _SET = "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or s
 
 def _of_the_point(keys: Iterable[str]) -> str:
     """How to write the first of ``axis.key`` that is no option of an axis, but an axis itself; empty: all are."""
-    names = (name for key in keys for _, dot, name in [key.partition(".")] if dot and name in _AXES)
+    names = (name for key in keys for _, dot, name in [key.partition(".")] if dot and name in AXES)
     return next((f"{name} is the point's own: --set {name}=VALUE, in a matrix {name} = VALUE" for name in names), "")
 
 
@@ -125,8 +125,8 @@ def _choices(grid: Json, where: str) -> dict[str, list[object]]:
     for key in grid:
         if key in _OPTIONS and not isinstance(grid[key], dict):
             raise SpecError(f"{where}: {key} = {quoted(grid[key])}", f"write {key} = {{ name = value }}")
-        if key not in (*_AXES, *_OPTIONS):
-            raise SpecError(f"{where}: unknown key {key!r}", hint(key, (*_AXES, *_OPTIONS)))
+        if key not in (*AXES, *_OPTIONS):
+            raise SpecError(f"{where}: unknown key {key!r}", hint(key, (*AXES, *_OPTIONS)))
     for key in ("system", "workload"):
         if key not in grid:
             raise SpecError(f"{where}: {key} is missing", f'write {key} = "…"')

@@ -13,6 +13,7 @@ from core.units import MILLISECOND_NS
 from paper_figs.light import Data, Frame, Series, SparkFrame
 
 Name = TypeVar("Name")
+QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}  # for ``in_ms``
 
 
 def with_point(

@@ -14,7 +14,7 @@ from core.errors import HarnessError, MachineError, SpecError, described
 from core.garbage import collect_rarely
 from ratebed import interrupts
 
-DONE, FAILED, USAGE, UNDECIDED, INTERRUPTED = 0, 1, 2, 3, interrupts.INTERRUPTED
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, interrupts.INTERRUPTED
 ROOT = Path(__file__).resolve().parents[1]
 TRACEBACK = "RATEBED_TRACEBACK"  # the environment variable that asks for a fault of our own in full
 _OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EFBIG, errno.EACCES, errno.EPERM)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.difference import ERROR, Comparison, holm
 from analysis.spark import Starter
-from analysis.verdicts import Judgement
 from collectors.store.keeping import Store
 from core.records import Json, Row
 from ratebed.judging import judged_from
@@ -24,7 +23,6 @@ if TYPE_CHECKING:
 
 POINTS = "points"  # runs of no figure
 SEED = "seed"
-DECIDED = (Judgement.REPRODUCED, Judgement.DIRECTION_ONLY, Judgement.CONTRADICTED)
 
 
 class ComparedGroup(NamedTuple):

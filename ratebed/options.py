@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from collectors.store.hadoop import Place
     from collectors.store.keeping import Store
 
+UNDECIDED = 3  # the exit code of an answer that is none
 LOCAL, SPARK = EXECUTORS = ("local", "spark")  # where runs are executed
 Keys = Annotated[
     list[str] | None,

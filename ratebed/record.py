@@ -120,9 +120,3 @@ def _alike(one: float | None, other: float | None) -> bool:
 
 def _text(value: float | None) -> str:
     return "none" if value is None else f"{value:.6g}"
-
-
-def verdict_counts(record: Json) -> dict[str, int]:
-    """Claims by verdict."""
-    verdicts = [claim["verdict"] for claim in record[CLAIMS]]
-    return {verdict: verdicts.count(verdict) for verdict in dict.fromkeys(verdicts)}

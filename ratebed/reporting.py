@@ -43,7 +43,7 @@ def report(out: Path, since: str = "") -> tuple[Path, list[Result]]:
     described = sections(out)
     known = catalogue(described.values())
     keys = dict.fromkeys([*known.figures, *known.lost])
-    names = [name for key in keys for name in sorted(described) if _is_shown(out, described[name], key)]
+    names = [name for key in keys for name in sorted(described) if _is_shown(described[name], key)]
     figures = [_section(out, described[name], verdicts, known) for name in names]
     path = out / "report" / "index.html"
     scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
@@ -132,7 +132,7 @@ def _code_note(commits: Sequence[str], judging: str) -> tuple[str, ...]:
     return (texts,) if {*commits} - {judging} else ()
 
 
-def _is_shown(out: Path, section: Json, key: str) -> bool:
+def _is_shown(section: Json, key: str) -> bool:
     """Whether a figure is that of ``key``; under other readings than those of record only where it was drawn."""
     drawn = section["skipped"] or not section["readings"] or section["drawing"]
     return bool(section["key"] == key and drawn)

@@ -23,6 +23,7 @@ from paper_figs.light import Drawing, Frame, SparkFrame
 from ratebed.pipeline import SECTION, check_results, section_of, sections, tables_of
 from ratebed.pipeline import TABLES as FILES
 from ratebed.validity import standing_of
+from studies.spec import CONFIGURED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -154,11 +155,7 @@ def _meant(name: str, known: Sequence[str]) -> str:
 
 def _run_row(manifest: Json) -> Row:
     spec = manifest["spec"]
-    options = {
-        f"{axis}.{name}": value
-        for axis in ("system", "workload", "topology", "testbed", "study")
-        for name, value in spec[f"{axis}_options"].items()
-    }
+    options = {f"{axis}.{name}": value for axis in CONFIGURED for name, value in spec[f"{axis}_options"].items()}
     standing = standing_of(manifest)
     return {
         "run_id": manifest["run_id"],

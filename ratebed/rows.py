@@ -3,9 +3,8 @@
 from collections.abc import Mapping, Sequence
 
 from core.records import Row
-from studies.spec import RunSpec
+from studies.spec import AXES, RunSpec
 
-_AXES = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
 _OF_RUNS = ("repetition", "run_id", "outcome", "validity")
 _TIMES = ("p50_ns", "p95_ns", "p99_ns", "mean_ns")
 
@@ -19,7 +18,7 @@ def told(rows: Sequence[Row], specs: Mapping[str, RunSpec]) -> list[str]:
     values = {name: {point.get(name, "") for point in points.values()} for name in names}
     apart = [name for name in names if len(values[name]) > 1]
     shared = [f"{name} = {values[name].pop()}" for name in names if name not in apart]
-    shown = [name for name in rows[0] if name not in (*_AXES, *_OF_RUNS, "variant")]
+    shown = [name for name in rows[0] if name not in (*AXES, *_OF_RUNS, "variant")]
     head = [*(name.partition(".")[2] or name for name in apart), *_OF_RUNS, *map(_headed, shown)]
     places = {run_id: tuple(point.get(name, "") for name in apart) for run_id, point in points.items()}
     order = {place: number for number, place in enumerate(dict.fromkeys(places[i] for i in specs if i in places))}
@@ -46,7 +45,7 @@ def columns(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _point(spec: RunSpec) -> dict[str, str]:
-    return {axis: str(getattr(spec, axis)) for axis in _AXES} | spec.factors()
+    return {axis: str(getattr(spec, axis)) for axis in AXES} | spec.factors()
 
 
 def _headed(name: str) -> str:

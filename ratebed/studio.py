@@ -287,9 +287,3 @@ def said_once(notes: Iterable[str]) -> list[str]:
         numbers = [", ".join(column if len(set(column)) > 1 else column[:1]) for column in zip(*rows, strict=True)]
         said.append("".join(map("".join, zip(words, [*numbers, ""], strict=True))))
     return said
-
-
-def draw(plan: CampaignPlan, request: RunRequest) -> dict[str, str]:
-    """Draw all figures of a plan whose runs are there; returns those that could not be drawn, and why."""
-    with Studio(plan, request) as studio:
-        return studio.finish()

@@ -117,6 +117,9 @@ def decision_events(rows: list[Row]) -> list[tuple[int, str]]:
                 for row in group
             ]
             events.append((key[0], f"set_bucket  {'  '.join(parts)}"))
+        elif first["kind"] == "move":
+            parts = [f"{row['publisher_count']} pub to broker {row['broker'] + 1}" for row in group]
+            events.append((key[0], f"move  {'  '.join(parts)}"))
         else:
             events.append((key[0], _round(group)))
     return events

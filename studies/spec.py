@@ -17,6 +17,9 @@ SLO = "1ms"  # 99th percentile of end-to-end latency (SRTM VI, footnote 10)
 CALIBRATED = "calibrated"  # as the SLO of a spec: the one that the calibration gives
 ROUND = "60s"  # SRTM VI-E
 
+AXES = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")  # what a grid may vary
+CONFIGURED = ("system", "workload", "topology", "testbed", "study")  # those with options of their own: system_options
+
 
 class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
     """One point of a grid, with one seed.  Spans are written as text, ``"60s"``."""
@@ -71,6 +74,6 @@ class RunSpec(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=False):
         """Every option as text, prefixed with its axis: ``workload.publishers`` -> ``4000``."""
         return {
             f"{axis}.{name}": value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            for axis in ("system", "workload", "topology", "testbed", "study")
+            for axis in CONFIGURED
             for name, value in sorted(getattr(self, f"{axis}_options").items())
         }

@@ -5,12 +5,10 @@ import sys
 from pathlib import Path
 
 from core.errors import SpecError
-from core.files import is_file, load_object, loaded_files
+from core.files import is_file, load_object
 from core.registry import known, lookup
 from systems import SYSTEMS
 from systems.api import System
-
-__all__ = ["is_file", "load_system", "loaded_files", "name_of"]
 
 
 def load_system(name: str) -> System:

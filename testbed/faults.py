@@ -1,4 +1,4 @@
-"""What goes wrong in a run, and when: data that every backend reads."""
+"""What goes wrong in a run, and when: data that every testbed reads."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -197,12 +197,12 @@ TOKEN_BUCKET = _rows(
     ),
 )
 ENVELOPE = _rows(
-    "systems/parts/envelope.py",
-    "tests/systems/test_distribution_parts.py",
+    "studies/distribution/envelope_kernel.py",
+    "tests/studies/distribution/test_envelope_kernel.py",
     (
         "one message too many may wait",
-        "rank = len(needed) - 1 - allowed",
-        "rank = len(needed) - 2 - allowed",
+        "np.argmax(waiting <= allowed)",
+        "np.argmax(waiting <= allowed + 1)",
         "test_profile_takes_ten_percent_more_than_the_rate_and_a_margin",
     ),
 )
@@ -442,7 +442,7 @@ MATRIX = _rows(
     ),
     (
         "an unknown key is ignored",
-        "        if key not in (*_AXES, *_OPTIONS):\n",
+        "        if key not in (*AXES, *_OPTIONS):\n",
         "        if False:\n",
         "test_a_broken_matrix_file_is_named",
     ),

@@ -69,6 +69,8 @@ COUNTED = ("testbed", "studies", "harness")
 DRAWING = "paper_figs/drawing.py"  # what alone knows how an axis is scaled and its numbers are written
 SCALES = {"set_xscale", "set_yscale", "FuncFormatter"}
 
+PROBES = {"hasattr", "getattr"}
+
 HEAVY = {"seaborn", "matplotlib", "pyspark", "numba", "cvxpy", "scipy"}  # half a second and more each
 LIGHT = ("paper_figs", "systems")  # folders that `ratebed list` imports
 
@@ -288,9 +290,13 @@ def procedures(source: Source) -> list[str]:
     for node in ast.walk(source.tree):
         if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) and _last_name(node.left) == "procedure":
             complaints.append(source.complain(node, "asks for a procedure by name; dispatch on the request's type"))
-        elif isinstance(node, ast.Call) and ast.unparse(node).startswith("hasattr(point.schedule,"):
+        elif isinstance(node, ast.Call) and _last_name(node.func) in PROBES and _probes_schedule(node.args):
             complaints.append(source.complain(node, "looks for what the workload's offer declares"))
     return complaints
+
+
+def _probes_schedule(args: list[ast.expr]) -> bool:
+    return len(args) > 1 and _last_name(args[0]) == "schedule" and isinstance(args[1], ast.Constant)
 
 
 def _last_name(node: ast.AST) -> str:

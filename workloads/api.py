@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 from core.errors import SpecError
 from core.reading import reading
@@ -28,6 +28,22 @@ class Offer(StrEnum):
     REQUESTS = "requests"  # ``requests(nodes, duration_ns)``: node -> requests in order of time
     DEMANDS = "demands"  # ``demands(servers, cycles)``: what each server is asked for in each cycle
     CLIENTS = "clients of topics"  # ``core.clients.ClientLoad.happenings``
+
+
+@runtime_checkable
+class WrappingSchedule(Protocol):
+    """A schedule that plays a recording again and again."""
+
+    def wraps(self, start_ns: int, end_ns: int) -> int:
+        """How many times within [start, end) a copy of the recording starts over."""
+        ...
+
+
+@runtime_checkable
+class LoggedSchedule(Protocol):
+    """A schedule made of a log; ``skipped``: lines that were left out, by reason."""
+
+    skipped: dict[str, int]
 
 
 class Size(NamedTuple):

@@ -28,7 +28,7 @@ from harness.campaign import finished_runs
 from harness.nemesis.audit import account_wrong
 from harness.nemesis.remains import CommandTraces
 from harness.run import resolve
-from studies.spec import RunSpec
+from studies.spec import AXES, CONFIGURED, RunSpec
 from testbed.hosts.capabilities import require, tool, tries
 from testbed.hosts.lock import BESIDE
 from testbed.trust.evidence import INVALID
@@ -36,8 +36,6 @@ from testbed.trust.evidence import INVALID
 COMMAND_S = 300.0
 END_S = 60.0  # in which a command takes down what it has made
 _NO_ROOM = os.strerror(errno.ENOSPC)
-_FIELDS = ("system", "workload", "topology", "testbed", "calibration", "study", "slo", "round")
-_OPTIONS = ("system_options", "workload_options", "topology_options", "study_options")
 
 
 class DiskOutcome(msgspec.Struct, frozen=True):
@@ -142,7 +140,7 @@ def as_matrix(spec: RunSpec) -> str:
             return "{ " + ", ".join(f"{key} = {value(its)}" for key, its in of.items() if its != []) + " }"
         return json.dumps([of] if isinstance(of, list) else of)
 
-    lines = [f"{name} = {value(getattr(spec, name))}" for name in (*_FIELDS, *_OPTIONS)]
+    lines = [f"{name} = {value(getattr(spec, name))}" for name in (*AXES, *(f"{axis}_options" for axis in CONFIGURED))]
     return "\n".join(["[[grid]]", *lines, ""])
 
 

@@ -22,7 +22,7 @@ from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import Breach, clocks_apart_ns, ended, ground, judged, outages_of
 from studies.sharing.deployment import released_by
-from studies.sharing.rules import SHARINGS, Sharing
+from studies.sharing.rules import SHARINGS
 from systems.api import RunHistory
 from systems.invariants import ANYWHERE, Meter, admissions, config_limit
 from systems.loader import load_system
@@ -82,7 +82,7 @@ def _play(schedule: SoakSchedule) -> tuple[Breach, ...]:
         limit = config_limit(history)
         whole = Envelope(float(limit.rate_rps), limit.capacity)
         released_ns = released_by(loop.parts, at_ns, where, count, whole, 0)
-        return tuple(_excess(history, released_ns, _granted_bound(history, way, loop)))
+        return tuple(_excess(history, released_ns, _granted_bound(history, loop)))
     # The run is cut off while messages wait and ask: nobody is at rest.
     wrong = judged(history, (*ANYWHERE, *system.invariants))
     return (*wrong, *_unpaid(history, loop.released_ns), *_excess(history, loop.released_ns, _decided_bound(history)))
@@ -121,7 +121,7 @@ def _unpaid(history: RunHistory, released_ns: Int64) -> Iterable[Breach]:
     return [Breach("a verdict a release", history.end_ns, "", f"{released} messages released by {admitted} verdicts")]
 
 
-def _granted_bound(history: RunHistory, way: Sharing, loop: GrantedLoop) -> Bound:
+def _granted_bound(history: RunHistory, loop: GrantedLoop) -> Bound:
     """Of sub-buckets: each holds a token at least, a crash leaves one in it, and each is cut to the token's millionth.
 
     Leases: as the system says; an end of a lease shows at the next refresh.  Throttler, where losses are not made good

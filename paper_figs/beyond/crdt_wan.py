@@ -12,9 +12,9 @@ from analysis.tables import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables, at_least, at_most, t_interval
 from core.records import Options
 from core.units import SECOND_NS
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import LIVE_REPETITIONS, Experiment, RunSpec, Scale
 from paper_figs.beyond import wan
-from paper_figs.beyond.wan import FLIPPED, LIVE_CLAIM, NAMES, REPETITIONS, VIRTUAL, draw_flips, from_zero, look_of
+from paper_figs.beyond.wan import FLIPPED, LIVE_CLAIM, NAMES, VIRTUAL, draw_flips, from_zero, look_of
 from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored
@@ -183,5 +183,5 @@ NOTES = (
     "these limiters decide at once. (f): replicas are compared when nothing is left to send."
 )
 TITLE = "Counter and queue as real processes over five cities"
-EXPERIMENT = Experiment("crdt-wan", TITLE, "ours; CRDT thesis, chapter 7", points, repetitions=REPETITIONS)
+EXPERIMENT = Experiment("crdt-wan", TITLE, "ours; CRDT thesis, chapter 7", points, repetitions=LIVE_REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -13,13 +13,13 @@ from itertools import product
 
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, below
 from core.units import MILLISECOND_NS
-from harness.experiment import Experiment
+from harness.experiment import LIVE_REPETITIONS, Experiment
 from paper_figs.beyond import grants
 from paper_figs.beyond.configurations import configurations
 from paper_figs.beyond.contenders import FAST, SLOW, Regime
 from paper_figs.beyond.grants import NAMES, SHAPES, group_samples
 from paper_figs.beyond.limiter_rows import named_rows, row_intervals, row_points
-from paper_figs.beyond.wan import CITIES, LIVE_CLAIM, REPETITIONS
+from paper_figs.beyond.wan import CITIES, LIVE_CLAIM
 from paper_figs.drawing import log_axis, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above, rule_key
@@ -226,7 +226,7 @@ TITLE = "What deployed rate limiters do over a WAN, {said} a key"
 
 def _figure(key: str, regime: Regime, claims: tuple[Claim, ...]) -> Figure:
     title = TITLE.format(said=regime.said)
-    experiment = Experiment(key, title, "ours", partial(grants.points, regime), repetitions=REPETITIONS)
+    experiment = Experiment(key, title, "ours", partial(grants.points, regime), repetitions=LIVE_REPETITIONS)
     there = [name for name in NAMES if name not in regime.left_out]
     notes = NOTES.format(said=regime.said, highest=regime.highest, cache=CACHE * ("ratelimit, cache" in there))
     texts = partial(configurations, there, regime)

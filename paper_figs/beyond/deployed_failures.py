@@ -14,7 +14,7 @@ from functools import partial
 from analysis.tables import collect, computed_once
 from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
-from harness.experiment import Experiment
+from harness.experiment import LIVE_REPETITIONS, Experiment
 from paper_figs.beyond import contenders, grants
 from paper_figs.beyond.configurations import configurations
 from paper_figs.beyond.contenders import CONTENDERS, HASTY, ORACLE, REPLICA, SHORT_LEASES
@@ -35,7 +35,7 @@ from paper_figs.beyond.deployed_faults import (
     times,
 )
 from paper_figs.beyond.limiter_rows import named_rows, row_points
-from paper_figs.beyond.wan import CITIES, LIVE_CLAIM, REPETITIONS
+from paper_figs.beyond.wan import CITIES, LIVE_CLAIM
 from paper_figs.drawing import GREY, curve, label, log_axis, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, legend_above, rule_key
@@ -357,5 +357,5 @@ NOTES = (
     "intervals over the repetitions; bars and lines are means. Of ours Sydney is joined again a second before the end."
 )
 TITLE = "What clients are told when a limiter is partly gone"
-EXPERIMENT = Experiment("deployed-failures", TITLE, "ours", points, repetitions=REPETITIONS, times=times)
+EXPERIMENT = Experiment("deployed-failures", TITLE, "ours", points, repetitions=LIVE_REPETITIONS, times=times)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES, partial(configurations, contenders.REPLICATED, REGIME))

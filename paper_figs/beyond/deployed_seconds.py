@@ -6,10 +6,9 @@ The runs are those of ``deployed``.
 from functools import partial
 
 from core.records import Options
-from harness.experiment import Experiment
+from harness.experiment import LIVE_REPETITIONS, Experiment
 from paper_figs.beyond import grants
 from paper_figs.beyond.contenders import CONTENDERS, FAST
-from paper_figs.beyond.wan import REPETITIONS
 from paper_figs.drawing import curve, log_axis, panels, rule, title
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above, rule_key
@@ -62,5 +61,5 @@ NOTES = (
     "afterwards: its mean can be right all the same."
 )
 TITLE = "Admitted in each second, at 5 times 20 a second"
-EXPERIMENT = Experiment("deployed-seconds", TITLE, "ours", partial(grants.points, FAST), repetitions=REPETITIONS)
+EXPERIMENT = Experiment("deployed-seconds", TITLE, "ours", partial(grants.points, FAST), repetitions=LIVE_REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

@@ -18,7 +18,7 @@ from analysis.tables import collect
 from analysis.verdicts import Check, Claim, Evidence, Tables
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import LIVE_REPETITIONS, Experiment, RunSpec, Scale
 from paper_figs.beyond import contenders, grants
 from paper_figs.beyond.contenders import (
     CONTENDERS,
@@ -31,7 +31,7 @@ from paper_figs.beyond.contenders import (
     TWIN_OF,
     Regime,
 )
-from paper_figs.beyond.wan import CITIES, LIVE, LIVE_CLAIM, REPETITIONS, VIRTUAL
+from paper_figs.beyond.wan import LIVE, LIVE_CLAIM, VIRTUAL, network
 from paper_figs.drawing import GREY, interval_points, log_axis, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored, intervals_by
@@ -153,9 +153,7 @@ def round_trip_s(place: str, to_store: bool = False) -> float:
     """
     if place != WAN_PLACE:
         return 2 * duration_ns(place) / SECOND_NS
-    from testbed.topologies.topology import load_topology
-
-    topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
+    topology = network()
     first, *_ = names = topology.node_names()
     pairs = [(name, first) for name in names] if to_store else list(combinations(names, 2))
     ways = [topology.path(a, b).one_way_delay_ns for a, b in pairs]
@@ -295,5 +293,5 @@ NOTES = (
     "Error bars: 95 % intervals over keys and repetitions."
 )
 TITLE = "What is granted, over how late nodes learn of each other"
-EXPERIMENT = Experiment("deployed-staleness", TITLE, "ours", points, repetitions=REPETITIONS, times=times)
+EXPERIMENT = Experiment("deployed-staleness", TITLE, "ours", points, repetitions=LIVE_REPETITIONS, times=times)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

@@ -22,6 +22,12 @@ def cut(side: list[str], from_s: int, until_s: int | None = None) -> Faults:
     return [{"kind": kind, "at": f"{at_s}s", "side": side} for kind, at_s in changes.items()]
 
 
+def first_site(topics: int, sites: int) -> list[str]:
+    """Who is at site 1 of a city whose topics are dealt to the sites in turn: its broker and proxy, and clients."""
+    clients = [f"{role}-{topic}-1" for topic in range(1, topics + 1, sites) for role in ("producer", "consumer")]
+    return ["broker1", "proxy1", *clients]
+
+
 def scenario_of(text: str, scenarios: Mapping[str, Faults]) -> str:
     """Which one a run's faults, as its factor has them, are."""
     wanted = json.loads(text)

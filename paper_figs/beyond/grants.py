@@ -11,7 +11,7 @@ from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, Scale
 from paper_figs.beyond import contenders
 from paper_figs.beyond.contenders import CONTENDERS, ORACLE, OURS, PRODUCTS, REPLICATED, Regime
-from paper_figs.beyond.wan import CITIES
+from paper_figs.beyond.wan import with_cities
 from paper_figs.figure import FigureTables
 from paper_figs.light import Data, Frame, SparkFrame
 from paper_figs.series import by_repetition, joined, samples, where
@@ -92,14 +92,8 @@ def seconds_of(data: Data, regime: Regime) -> Frame:
 
 
 def _cities(waits: SparkFrame, runs: Frame) -> Frame:
-    """Round trips are those to the first city, where single servers are."""
-    from testbed.topologies.topology import load_topology
-
-    topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
     frame = collect(waits, ["run_id", "node"]).merge(runs[["run_id", "name", "repetition"]], on="run_id")
-    frame["city"] = [CITIES[int(node[1:]) - 1] for node in frame.node]
-    way_ns = [topology.path(node, topology.node_names()[0]).one_way_delay_ns for node in frame.node]
-    frame["rtt_ms"] = [2 * way / MILLISECOND_NS for way in way_ns]
+    frame = with_cities(frame)
     for name in ("p50", "p99"):
         frame[f"{name}_ms"] = frame.pop(f"{name}_ns") / MILLISECOND_NS
     return frame.drop(columns=["run_id", "node"])

@@ -12,7 +12,7 @@ from analysis.tables import collect
 from core.records import Json
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, Faults, crash, cut, edges, lasts_s, scenario_of
+from paper_figs.beyond.faults import NO_FAULT, Faults, crash, cut, edges, first_site, lasts_s, scenario_of
 from paper_figs.drawing import INK, TEXT, curve, panels
 from paper_figs.epulsar.runs import BROKER, PUBLIC_CODE, SWARMS_ON_PULSAR, is_on_pulsar, on_pulsar, placed
 from paper_figs.figure import Figure, FigureTables, Options
@@ -30,11 +30,6 @@ FAULT = Style("while the fault lasts", "#888888", "", "-")
 AREA = Style("", "#555555", "", "-")
 USUAL = Style("within the bound, without a fault", INK, "", "-")
 HELD_NS = SECOND_NS  # ours: a message that takes longer waits for somebody's connection
-
-
-SITE_1 = ["broker1", "proxy1"] + [
-    f"{role}-{topic}-1" for topic in range(1, TOPICS + 1, SITES) for role in ("producer", "consumer")
-]
 FAULTS = {
     NO_FAULT: [],
     "manager": crash("manager1", FROM_S),
@@ -42,7 +37,7 @@ FAULTS = {
     "cloud": cut(["manager1", "manager2", "store"], FROM_S, UNTIL_S),
     "broker": crash("broker1", FROM_S, UNTIL_S),
     "broker, for good": crash("broker1", FROM_S),
-    "site": cut(SITE_1, FROM_S, UNTIL_S),
+    "site": cut(first_site(TOPICS, SITES), FROM_S, UNTIL_S),
 }
 CITY_KM = 4.0  # on Pulsar: half as wide as Fig. 8's is there, so that borders are crossed twice as often
 CUT_OFF_S = 3  # the store, on Pulsar: some of its brokers' sessions of 5 s end by it, others do not

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from analysis.verdicts import t_interval
 from core.records import Options
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import LIVE_REPETITIONS, Experiment, RunSpec, Scale
 from paper_figs.beyond import wan
 from paper_figs.beyond.limiters import ORACLE, measured, named, oracle, order_of, point
 from paper_figs.beyond.load import synthetic
-from paper_figs.beyond.wan import LIVE, REDIS, REPETITIONS
+from paper_figs.beyond.wan import LIVE, REDIS
 from paper_figs.drawing import interval_points, log_axis, panels, plain
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored
@@ -85,5 +85,5 @@ NOTES = (
     "messages, of Redis' protocol as of ours. Error bars: 95 % intervals over the repetitions."
 )
 TITLE = "Limiters as real processes, a real Redis among them: both errors and bytes"
-EXPERIMENT = Experiment("limiters-live", TITLE, "ours", points, repetitions=REPETITIONS)
+EXPERIMENT = Experiment("limiters-live", TITLE, "ours", points, repetitions=LIVE_REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, notes=NOTES)

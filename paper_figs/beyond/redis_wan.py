@@ -10,9 +10,9 @@ from analysis.tables import collect
 from analysis.verdicts import LATENCY_TOLERANCE, Check, Claim, Evidence, Tables, at_most, t_interval
 from core.records import Options
 from core.units import MILLISECOND_NS
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import LIVE_REPETITIONS, Experiment, RunSpec, Scale
 from paper_figs.beyond import wan
-from paper_figs.beyond.wan import CITIES, FLIPPED, LIVE, LIVE_CLAIM, REDIS, REPETITIONS, VIRTUAL
+from paper_figs.beyond.wan import FLIPPED, LIVE, LIVE_CLAIM, REDIS, VIRTUAL
 from paper_figs.drawing import SMALL, categories, curve, interval_points, mean_points, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored
@@ -68,17 +68,12 @@ def cities_of(data: Data, runs: Frame) -> Frame:
     """
     from pyspark.sql import functions as f
 
-    from testbed.topologies.topology import load_topology
-
     waited = (f.col("decided_at_ns") - f.col("intended_at_ns")) / MILLISECOND_NS
     asked = data.requests.where("decided_at_ns is not null").groupBy("run_id", "node")
     percentiles = [f.percentile(waited, share).alias(name) for name, share in (("p50_ms", 0.5), ("p95_ms", 0.95))]
     cities = collect(asked.agg(*percentiles), ["run_id", "node"])
     cities = cities.merge(runs[["run_id", "name", "testbed", "repetition"]], on="run_id")
-    topology = load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
-    server, one_way = topology.node_names()[0], topology.path
-    cities["city"] = [CITIES[int(node[1:]) - 1] for node in cities.node]
-    cities["rtt_ms"] = [2 * one_way(node, server).one_way_delay_ns / MILLISECOND_NS for node in cities.node]
+    cities = wan.with_cities(cities)
     cities["beyond_ms"] = cities.p50_ms - cities.rtt_ms
     return cities.drop(columns=["run_id", "node"])
 
@@ -172,5 +167,5 @@ NOTES = (
     "together."
 )
 TITLE = "A real Redis decides for five cities, beside its model"
-EXPERIMENT = Experiment("redis-wan", TITLE, "ours", points, repetitions=REPETITIONS)
+EXPERIMENT = Experiment("redis-wan", TITLE, "ours", points, repetitions=LIVE_REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

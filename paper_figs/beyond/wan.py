@@ -10,25 +10,28 @@ first, and has the servers.
 """
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from analysis.tables import collect
 from analysis.verdicts import Interval, t_interval
 from core.records import Json, Options
+from core.units import MILLISECOND_NS
 from harness.experiment import RunSpec, Scale
 from paper_figs.beyond.limiters import LIMITERS, Limiter, named
 from paper_figs.drawing import SMALL, categories, interval_points, label, marks
 from paper_figs.intervals import floored
 from paper_figs.light import Axes, Data, Frame
-from paper_figs.series import frame_of, in_ms, joined, samples
+from paper_figs.series import QUANTILES, frame_of, in_ms, joined, samples
 from paper_figs.style import Style, style_of
+
+if TYPE_CHECKING:
+    from testbed.topologies.topology import Topology
 
 NAMES = ("counter", "queue", "queue+F+L")  # of the thesis
 CITIES = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")  # of the topology wan, in its order
 VIRTUAL, LIVE = "virtual", "mininet"
-# A live run takes its load's time: three repetitions keep a command below a quarter of an hour.
-REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 FEWEST = 3  # repetitions that a claim takes
 LIVE_CLAIM: Options = {"needs": LIVE, "testbed": LIVE, "minimum_repetitions": FEWEST}
 FLIPPED = 0.05  # ours, set before results: decisions that differ
@@ -68,6 +71,21 @@ def _point(system: str, options: Options, scale: Scale, topology: str, place: Op
     )
 
 
+def network() -> "Topology":
+    """The cities, a node each."""
+    from testbed.topologies.topology import load_topology
+
+    return load_topology("wan", {"nodes": len(CITIES), "cities": ", ".join(CITIES)})
+
+
+def with_cities(frame: Frame) -> Frame:
+    """``frame`` and, of each row's ``node``, its city and rtt_ms: the round trip to the first, where servers are."""
+    topology = network()
+    first, *_ = topology.node_names()
+    rtt_ms = [2 * topology.path(node, first).one_way_delay_ns / MILLISECOND_NS for node in frame.node]
+    return frame.assign(city=[CITIES[int(node[1:]) - 1] for node in frame.node], rtt_ms=rtt_ms)
+
+
 def on_both(specs: Sequence[RunSpec]) -> list[RunSpec]:
     """Each in virtual time, and emulated."""
     return [msgspec.structs.replace(spec, testbed=testbed) for spec in specs for testbed in (VIRTUAL, LIVE)]
@@ -97,7 +115,7 @@ def runs_of(data: Data) -> Frame:
         points_of(data),
         limiting.precision(data.requests, limiting.with_oracle(data.runs)),
         limiting.worst_excess(data.requests, data.runs).select("run_id", "excess_tokens"),
-        in_ms(latency, {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}, "run_id"),
+        in_ms(latency, QUANTILES, "run_id"),
         data.table("usage").where("node != ''").groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes")),
         of_run.agg(*replicas),
         convergence.selectExpr("run_id", "convergence_ns / 1e9 as convergence_s"),

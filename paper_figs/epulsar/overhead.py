@@ -9,7 +9,7 @@ from analysis.tables import collect
 from analysis.verdicts import Claim, Evidence, Tables, below
 from core.records import Json
 from core.units import SECOND_NS
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import LIVE_REPETITIONS, Experiment, RunSpec, Scale
 from paper_figs.drawing import log_axis, marks, panels, rule
 from paper_figs.epulsar.estimates import draw_columns
 from paper_figs.epulsar.published import AGENT_CPU_PERCENT, AGENT_MEMORY_MB, QUERY_S
@@ -24,7 +24,6 @@ COUNTS = (2, 8, 32)  # the paper says 2 to 128; two cores carry 32 beside the pr
 ROUNDS = 90  # seconds
 DELAY = "0ms"  # ours: to wait for an answer costs an agent nothing, but the machine that must delay it
 MEBI = 1.048576  # MB, in which ps, top and docker count memory
-REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}  # runs take the time that they measure
 FEWEST = 3
 AGENT = series("an agent of a run", 0, "o")
 CPU = {"cpu_percent": series("mean", 0, "o")}
@@ -138,5 +137,5 @@ NOTES = (
     "headers. The paper says 2 to 128 nodes; 32 are what two cores carry beside the processes that measure links."
 )
 TITLE = "What a coordinate agent costs"
-EXPERIMENT = Experiment("epulsar-overhead", TITLE, "ePulsar, 5.3", points, repetitions=REPETITIONS)
+EXPERIMENT = Experiment("epulsar-overhead", TITLE, "ePulsar, 5.3", points, repetitions=LIVE_REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

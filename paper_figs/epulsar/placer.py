@@ -11,7 +11,7 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, a
 from core.records import Json, Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, Faults, cut, scenario_of
+from paper_figs.beyond.faults import NO_FAULT, Faults, cut, first_site, scenario_of
 from paper_figs.drawing import curve, mean_bars, panels, sentence
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
@@ -34,14 +34,11 @@ POINT = ["load", "topics", "fault", "system", "repetition"]
 RUNS = "epulsar-placer/runs"
 SWARMS, CHURN, STAY = "uav-swarms", "topic-churn", "static-topics"
 EACH = (1, 16)  # topics that stay, of a broker
-SITE_1 = ["broker1", "proxy1"] + [
-    f"{role}-{topic}-1" for topic in range(1, TOPICS + 1, SITES) for role in ("producer", "consumer")
-]
 CLOUD_CUT, SITE_CUT = "cloud", "site"
 FAULTS: dict[str, Faults] = {
     NO_FAULT: [],
     CLOUD_CUT: cut(["manager1", "manager2", "store"], FROM_S, UNTIL_S),
-    SITE_CUT: cut(SITE_1, FROM_S, UNTIL_S),
+    SITE_CUT: cut(first_site(TOPICS, SITES), FROM_S, UNTIL_S),
 }
 CURVES = {
     "topics that come and go, cloud cut off": (CHURN, CLOUD_CUT),

@@ -19,7 +19,6 @@ from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, with_point
 from paper_figs.style import Dashes, Style, style_of
 
-POLICIES = ("pulsar", "all-pairs", "epulsar", "optimal")
 _GAME = {"groups": paper.GAME_GROUPS, "members": paper.GAME_CLIENTS // paper.GAME_GROUPS}
 _UAVS = {"groups": paper.SWARMS, "members": paper.SWARM_MEMBERS}
 GAME: Json = {"scenario": "game", **_GAME, "bound": f"{paper.GAME_BOUND_MS}ms"}

@@ -18,14 +18,14 @@ from msgspec.structs import replace
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.records import Json
-from harness.experiment import CALIBRATED, Experiment, RunSpec, Scale
+from harness.experiment import CALIBRATED, LIVE_REPETITIONS, Experiment, RunSpec, Scale
 from paper_figs.drawing import GREY, categories, interval_bars, label, log_axis, marks, panels, rule
 from paper_figs.epulsar.published import KNEE_KRPS
 from paper_figs.epulsar.runs import BROKER, is_on_pulsar
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import key, key_above
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, frame_of, in_ms, samples, with_point
+from paper_figs.series import QUANTILES, by_repetition, frame_of, in_ms, samples, with_point
 from paper_figs.style import SERIES, Style, series
 
 DESIGN = (  # topics, producers and consumers of each, bytes of a message, messages a second of all producers
@@ -40,7 +40,6 @@ DURATION, WARM_UP = "4s", "1s"
 SHARE_ON_PULSAR = 0.15  # chosen after seed 2, where no point filled a quarter of a core; to be judged on fresh seeds
 # A virtual machine has to get used to what it may take.
 ON_PULSAR: Json = {"duration": "20s", "warm_up": "10s", "core_share": SHARE_ON_PULSAR}
-REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 MINIMUM_REPETITIONS = 3
 KNEE, STRONG = 2.0, 0.7
 WHOLE = 0.75  # ours: share of the design without which a repetition's correlations say nothing
@@ -57,7 +56,6 @@ PARAMETERS = {  # column -> label
 SWEPT = ("topic_rps", "consumers", "producers", "topics", "size_bytes")  # by the paper, one by one
 POINT = ["topics", "producers", "consumers", "size_bytes", "rate_rps"]
 FACTORS = {**{name: f"workload.{name}" for name in POINT}, "core_share": "study.core_share"}
-QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
 COLOURS = {1: SERIES[0], 4: SERIES[1], 16: SERIES[2]}
 MARKERS = {100: "o", 1_000: "s"}
 
@@ -233,5 +231,5 @@ NOTES = (
     f"persistent, {SHARE_ON_PULSAR:g} of a core: chosen after a quarter was not filled, to be judged on fresh seeds."
 )
 TITLE = "Profile of a broker's data plane"
-EXPERIMENT = Experiment("epulsar-profile", TITLE, "ePulsar, 5.4", points, (BROKER,), repetitions=REPETITIONS)
+EXPERIMENT = Experiment("epulsar-profile", TITLE, "ePulsar, 5.4", points, (BROKER,), repetitions=LIVE_REPETITIONS)
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

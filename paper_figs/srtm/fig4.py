@@ -13,7 +13,7 @@ from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
-from paper_figs.series import by_repetition, in_ms, samples, steps, where, with_point
+from paper_figs.series import QUANTILES, by_repetition, in_ms, samples, steps, where, with_point
 from paper_figs.srtm import readings
 from paper_figs.srtm.grids import SMALL_PUBLISHERS, at, most_brokers, split
 from paper_figs.srtm.p99 import slo_of
@@ -23,7 +23,6 @@ from paper_figs.style import series
 VERY_LARGE = 10.0  # "very large" at k = 1, as a multiple of the p99 at k = 2 (ours)
 ALONE = "bucket-only"  # the calibration of panel (b) of 1,000; all else has any other, "srtm-paper" or the user's
 REPETITIONS_1000 = {"quick": 20, "paper": 20}  # what it takes to tell 11.4 ms from 75 % of 14.7 ms
-QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
 LABELS = {"p50_ms": "median", "p95_ms": "95th percentile", "p99_ms": "99th percentile"}
 LOOKS = {name: series(label, n, "o^D"[n]) for n, (name, label) in enumerate(LABELS.items())}
 

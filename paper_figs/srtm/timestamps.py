@@ -12,7 +12,7 @@ import numpy as np
 
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, at_most
 from core.units import MICROSECOND_NS, MILLISECOND_NS
-from harness.experiment import Experiment, RunSpec, Scale
+from harness.experiment import LIVE_REPETITIONS, Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, Frame
@@ -25,7 +25,6 @@ EACH_RPS = 5.0  # of a connection, where that stays the same; half of the paper'
 TOTAL_RPS = 1_500.0  # of the topic, where that stays the same; both meet at 300 connections
 STAMPS = ("kernel", "read")
 ROUND = "12s"
-REPETITIONS = {"tiny": 1, "small": 3, "quick": 3, "paper": 5}
 CAUSES = {"each": f"{EACH_RPS:g} msg/s a connection", "total": f"{TOTAL_RPS:,.0f} msg/s in all"}
 UNDUE = ("undue_delay", "undue_delay_kernel", "undue_delay_read")
 FLOOR_MS = 0.001  # below it the axis is linear, so that it has a zero
@@ -166,7 +165,7 @@ CLAIMS = (
     ),
 )  # fmt: skip
 TITLE = "Time stamps of the kernel, or taken at reading"
-EXPERIMENT = Experiment("srtm-timestamps", TITLE, "SRTM, V-B", points, repetitions=REPETITIONS)
+EXPERIMENT = Experiment("srtm-timestamps", TITLE, "SRTM, V-B", points, repetitions=LIVE_REPETITIONS)
 NOTES = (
     "Live brokers only. Means and 95 % intervals over repetitions. Error: from the kernel's receive stamp to the read. "
     "Conformant: a token was there when the message arrived, by kernel stamps in their order. Its delay counts from "

@@ -14,7 +14,7 @@ from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.intervals import intervals_by
 from paper_figs.light import Axes, Data, Drawing, Frame
-from paper_figs.series import in_ms
+from paper_figs.series import QUANTILES, in_ms
 from paper_figs.srtm.grids import CONFORMANT
 from paper_figs.style import Style, series, style_of
 
@@ -33,7 +33,6 @@ PARTS = {  # of a message's way, as columns of ``messages``, and its look
     "broker": ("arrived_at_ns", "released_at_ns", series("broker: until released", 1)),
     "way_out": ("released_at_ns", "received_at_ns", series("network, to the subscriber", 4)),
 }
-QUANTILES = {0.5: "p50_ms", 0.95: "p95_ms", 0.99: "p99_ms"}
 PERCENTILES = {name: series(name.removesuffix("_ms"), n, "o^D"[n]) for n, name in enumerate(QUANTILES.values())}
 VIRTUAL = Style("open: virtual", drawing.GREY, "o", "-", is_open=True)
 WHOLE = Style("", drawing.INK, "o", "-")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from ratebed.advising.answer import Bounds
     from ratebed.advising.question import LogAsked
 
-DONE, UNDECIDED = 0, 3
 SEEDS = 5
 SLO, UNIT = "1ms", "s"  # of traces
 
@@ -121,7 +120,7 @@ def advise(
             )
             said, document, is_decided = _about_log(asked, request, _terms(bytes_most, wait), not brief)
     print(json.dumps(document, indent=2) if as_json else "\n".join(said))
-    return DONE if is_decided else UNDECIDED
+    return 0 if is_decided else o.UNDECIDED
 
 
 def _check_unused(options: Mapping[str, object], belong_to: str) -> None:

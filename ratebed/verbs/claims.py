@@ -65,7 +65,7 @@ def _exit_code(results: "list[Result]", out: Path) -> int:
     judgements = {result.judgement for result in results if counts(result)}
     if told(runs) or Judgement.CONTRADICTED in judgements:
         return 1
-    return 3 if Judgement.UNDECIDED in judgements else 0
+    return o.UNDECIDED if Judgement.UNDECIDED in judgements else 0
 
 
 def _keep(record: str, results: "list[Result]", out: Path, adds: bool) -> None:

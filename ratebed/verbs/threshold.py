@@ -47,6 +47,7 @@ def threshold(
         raise SpecError(f"--nodes {nodes}", "give at least 1")
     from systems.parts.frequency_threshold import frequency_threshold
     from workloads import load
+    from workloads.api import LoggedSchedule
     from workloads.auto_limit import auto_limit, rate_text
     from workloads.data_set import SETS
 
@@ -73,7 +74,7 @@ def threshold(
     else:
         raise SpecError(f"--capacity {capacity!r}", "give a whole number of tokens, or auto")
     derived = frequency_threshold(at_ns, user, tokens // nodes, tokens, rate, users, cost)
-    skipped: dict[str, int] = getattr(schedule, "skipped", {})
+    skipped = schedule.skipped if isinstance(schedule, LoggedSchedule) else {}
     if as_json:
         about = {"capacity": tokens, "rate": rate, "window": tokens // nodes, "users": len(names)}
         print(json.dumps({**asdict(derived), **about, "requests": len(at_ns), "skipped_lines": skipped}, indent=2))

@@ -1,7 +1,4 @@
-"""``systems.parts.envelope`` for long windows: one compiled pass, constant memory.
-
-A test compares it with the array version.
-"""
+"""The envelope of ``systems.parts.envelope``, also of long windows: one compiled pass, constant memory."""
 
 # mypy: allow-untyped-defs, allow-untyped-calls
 import numpy as np
@@ -54,7 +51,7 @@ def tokens_needed_counts(
 def profile(
     schedule: Schedule, start_ns: int, end_ns: int, from_ns: int, until_ns: int, margin: float = 1.0
 ) -> Envelope:
-    """The envelope of the messages in [from_ns, until_ns), see ``systems.parts.envelope.profile``."""
+    """The envelope of the messages in [from_ns, until_ns); ``margin`` enlarges b (footnote 1)."""
     rate_rps = RATE_FACTOR * schedule.population.total_rps
     counts = tokens_needed_counts(schedule, start_ns, end_ns, rate_rps, from_ns, until_ns)
     allowed = int((1 - QUANTILE) * counts.sum() + 1e-9)

@@ -10,7 +10,7 @@ from studies.spec import RunSpec
 from studies.tables import histogram_rows, sample_rows
 from systems.api import System
 from systems.loader import load_system
-from workloads.api import Offer
+from workloads.api import Offer, WrappingSchedule
 
 SECONDS_PER_MESSAGE = 80e-9  # schedule, envelope, kernel
 SECONDS_PER_LIVE_ROUND = 3.0  # beside its traffic: publishers moved, drain, records
@@ -75,7 +75,7 @@ def _decisions(search: Searched, shown: Round, kind: str, number: int, iteration
 
 def _wraps(schedule: Schedule, asked: Searching, rounds: list[Round]) -> list[Sample]:
     """Rows of ``samples``: how often copies of a trace started over within each round."""
-    if not hasattr(schedule, "wraps"):
+    if not isinstance(schedule, WrappingSchedule):
         return []
     rows: list[Sample] = []
     for shown in rounds:

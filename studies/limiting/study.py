@@ -16,7 +16,7 @@ from systems.loader import load_system
 from systems.parts.options import span_ns
 from testbed.faults import check_faults, read_faults
 from workloads import load as load_workload
-from workloads.api import Offer, Size
+from workloads.api import LoggedSchedule, Offer, Size
 
 SECONDS_PER_REQUEST = 5e-5
 SECONDS_PER_GOSSIP = 1.5e-4  # a round of one node, and its message
@@ -75,12 +75,13 @@ def journal(point: Point, asked: Limiting, shown: RequestJournal) -> Journal:
     # A node that is restarted after the clock was set back decides before the request is due: the run is invalid, and
     # not an error.
     waited_ns = np.maximum(latency_ns, 0)
+    skipped = point.schedule.skipped if isinstance(point.schedule, LoggedSchedule) else {}
     tables = {
         "requests": requests,
         "samples": shown.samples(),
         "latency_histogram": histogram_of("decision_latency", waited_ns),
         "faults": fault_rows(shown.journal.faults),
-        "skipped_lines": skipped_rows(getattr(point.schedule, "skipped", {})),
+        "skipped_lines": skipped_rows(skipped),
     }
     return Journal(tables, evidence=shown.evidence)
 

@@ -11,7 +11,7 @@ A node's state is five arrays:
 * ``queue``, int32 (neighbours, users): users whose bucket is queued, in the order of queueing.
 * ``book``, int64: number of users, model bytes, and then the length of each neighbour's queue.
 
-``terms``, int64, are the node's constants, in the order of ``TERMS``.
+``terms``, int64, are the node's constants: own, capacity, ticks_per_ns, token_ticks, capped, whole_tokens, queues.
 """
 
 # mypy: allow-untyped-defs, allow-untyped-calls
@@ -22,7 +22,6 @@ from systems.parts.erlang_terms import BUCKET_WORDS, FLAT_MAXIMUM, STALE_WORDS, 
 
 KEY, LIMIT, SUM, ENTRIES, QUEUED, QUEUED_LIMIT, STALE, MASK = 0, 2, 5, 6, 7, 8, 11, 12  # columns; a limit has three
 USERS, BYTES, LENGTHS = 0, 1, 2  # of the book
-TERMS = ("own", "capacity", "ticks_per_ns", "token_ticks", "capped", "whole_tokens", "queues")
 REJECTED, FULL, OVERFLOW = -1, -2, -3  # what ``admit`` returns where it is no user
 
 _LIMIT_AND_KEY_BYTES = 48  # model of A18: a user's key, a limit and its instant

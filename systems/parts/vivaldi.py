@@ -118,10 +118,6 @@ class Vivaldi:
         self._offsets.extend(offsets)
         self._heard = {peer: deque(rtts_s, maxlen=self.rules.samples) for peer, rtts_s in heard.items()}
 
-    def forget(self, peer: str) -> None:
-        """``peer`` has left: what was measured of it no longer counts."""
-        self._heard.pop(peer, None)
-
     def _median(self, peer: str, rtt_s: float) -> float:
         """Of the last few round-trip times; of two, the larger."""
         heard = self._heard.setdefault(peer, deque(maxlen=self.rules.samples))

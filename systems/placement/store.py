@@ -25,7 +25,6 @@ class StoreNode:
         self.node_id, self.write_ns, self.session_ns = node_id, write_ns, session_ns
         self.entries: dict[str, tuple[str, str]] = {}  # path -> (owner, value)
         self._sessions: dict[str, _Session] = {}
-        self._busy_until_ns = 0
         self._queue: list[tuple[str, _Session, Message]] = []  # what is asked in a session ends with it
         self._works = False
 

@@ -9,15 +9,13 @@ import time
 from collections import deque
 from enum import Enum
 from time import time_ns
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.brokers import nsq
 from testbed.brokers.connection import Connection, Retries
 from testbed.brokers.publish_load import PreparedLoad
-
-if TYPE_CHECKING:
-    from testbed.brokers.publish_engine import Engine
+from testbed.hosts.loop import Loop
 
 DRAIN_TIMEOUT_NS = 5 * SECOND_NS  # until a broker that is left has acknowledged everything
 RETRY_FIRST_NS = 50 * MILLISECOND_NS  # doubles with every try that fails
@@ -34,10 +32,23 @@ class State(Enum):
     DRAINING = "draining"  # will move: writes nothing new, waits for answers
 
 
+class PublishersShare(Protocol):
+    """What the publishers of a process have in common: see ``publish_engine.Engine``."""
+
+    tries_maximum: int
+    token: str
+    brokers: dict[str, int]
+    tally: dict[str, int]
+    last_problem: str
+    loop: Loop
+    queue: deque["Publisher"]
+    starting_count: int
+
+
 class Publisher:
     """The publisher with a number, and its connection, while there is one."""
 
-    def __init__(self, engine: "Engine", number: int):
+    def __init__(self, engine: PublishersShare, number: int):
         self._engine, self.number = engine, number
         self.target: str | None = None
         self.broker = -1

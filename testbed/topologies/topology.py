@@ -1,4 +1,4 @@
-"""Topologies are data: hosts and links.  Every backend compiles the same ``Topology``.
+"""Topologies are data: hosts and links.  Every testbed is made from the same ``Topology``.
 
 Registry: ``TOPOLOGIES``, name -> "module:builder".  A builder is a function of plain options.
 """

@@ -39,10 +39,9 @@ class RunEvidence:
 
     def path_columns(self) -> dict[str, list[object]]:
         """Columns of the table ``paths``, without ``run_id``."""
-        names = (
-            "source", "target", "requested_delay_ns", "measured_delay_ns", "requested_jitter_ns", "measured_p05_ns",
-            "measured_p95_ns", "requested_loss_probability", "lost_count", "probe_count",
-        )  # fmt: skip
+        from collectors.schema import TABLES  # heavy
+
+        names = TABLES["paths"].names[1:]
         return {name: [getattr(path, name) for path in self.paths] for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Many random placements of clients, and what each policy makes of them: the inner loops of ``placement_study``.
+"""Many random placements of clients, and what each policy makes of them: the inner loops of study ``policies``.
 
 For every topic the brokers that the policies choose, and over all pairs of a producer and a consumer the worst delay
 and the share above the bound, by estimate and in truth.  ``placement_twin`` of the tests is the same out of

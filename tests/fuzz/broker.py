@@ -32,7 +32,7 @@ def run_go(name: str, seconds: float) -> Outcome:
 
 def _go(target: str, time: str) -> tuple[int, str]:
     words = ("test", "-run", "^$", "-fuzz", f"^{target}$", "-fuzztime", time, "-fuzzminimizetime", "1x")
-    result = build.go(*words, "-parallel", str(_AT_A_TIME), ".")
+    result = build.MODULE.go(*words, "-parallel", str(_AT_A_TIME), ".")
     return result.returncode, result.stdout + result.stderr
 
 

@@ -16,8 +16,8 @@ from harness.experiment import repeated as repeated_runs
 from harness.run import check_all, execute
 from paper_figs import load_figure
 from paper_figs.epulsar import fig4, fig5
-from paper_figs.epulsar.policies import POLICIES
 from paper_figs.epulsar.readings import CITY_DELAYS, GATEWAY, HALF, PING, PLACE, PRINTED, SUMS
+from studies.policies.study import POLICIES
 from testbed.topologies.topology import load_topology
 from tests.paper_figs.tables import (
     Case,

@@ -27,7 +27,7 @@ from ratebed.comparing import (
 )
 from ratebed.options import make_request
 from ratebed.pipeline import make_plan, sections
-from ratebed.studio import draw
+from ratebed.studio import Studio
 from ratebed.verbs.compare import _decision_line, _latency_lines, _lines, _point
 from studies import STUDIES
 from testbed import TESTBEDS
@@ -185,7 +185,8 @@ def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, mo
         request = make_request(["srtm-fig4"], False, "tiny", 1, 1, tmp_path, [], testbed=where, plot_invalid=more)
         plan = make_plan(request)
         assert not plan.campaign.run(LocalExecutor(1), lambda finished: None)
-        assert not draw(plan, request)
+        with Studio(plan, request) as atelier:
+            assert not atelier.finish()
         found = sections(tmp_path)
         if where and not more:
             other = found["srtm-fig4@elsewhere"]

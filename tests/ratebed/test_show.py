@@ -6,7 +6,7 @@ import pytest
 
 from collectors.writer import read_logs, record_failure, write_run
 from core.errors import MachineError
-from ratebed.timeline import LINES_A_LOG
+from ratebed.timeline import LINES_A_LOG, decision_events
 from tests.command import ratebed
 
 EPOCH_NS = 1_700_000_000_000_000_000
@@ -108,3 +108,11 @@ def test_a_failed_run_shows_what_its_processes_said(out):
     record_failure(out / "runs" / "def", spec, error)
     text = show("def", "--out", str(out)).stdout
     assert "FAILED: agent node2 has ended" in text and "[node2] out of memory: killed" in text
+
+
+def test_moves_of_publishers_are_told_in_words():
+    rows = [
+        {"at_ns": at_ns, "kind": "move", "broker": broker, "publisher_count": count}
+        for at_ns, broker, count in ((5, 1, 3), (5, 2, 1), (9, 0, 2))
+    ]
+    assert decision_events(rows) == [(5, "move  3 pub to broker 2  1 pub to broker 3"), (9, "move  2 pub to broker 1")]

@@ -196,7 +196,8 @@ def test_a_figure_is_drawn_again_only_where_something_is_another(
 
     def is_drawn() -> bool:
         plan, request = planned(tmp_path, ("dst-table2",))
-        assert studio.draw(plan, request) == {}
+        with studio.Studio(plan, request) as atelier:
+            assert atelier.finish() == {}
         return "drawing dst-table2" in capsys.readouterr().out
 
     assert is_drawn() and not is_drawn()

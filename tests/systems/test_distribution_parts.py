@@ -1,42 +1,15 @@
-"""Envelopes, concentration and assignment: generated ground truth."""
+"""Concentration and assignment: generated ground truth."""
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.records import Block, Population
-from systems.parts import envelope
+from core.records import Population
 from systems.parts.assignment import Pool, blind, rates_of
 from systems.parts.concentration import by_capacity, equal_total_quotas, max_min_quotas, smallest_prefix
-from tests.systems.test_token_bucket import delays_by_definition
 
 capacities = st.lists(st.floats(0, 1e5), min_size=1, max_size=8)
-
-
-def block_of(gap_list: list[int]) -> Block:
-    at_ns = np.cumsum(np.asarray(gap_list, np.int64))
-    return Block(at_ns, np.zeros(len(at_ns), np.int32), np.ones(len(at_ns), np.int32))
-
-
-@given(st.lists(st.integers(0, 500_000), min_size=20, max_size=300), st.integers(500, 50_000))
-def test_profiled_burst_is_the_smallest_with_p99_delay_zero(gap_list, rate_rps):
-    block = block_of(gap_list)
-    burst = envelope.smallest_burst(envelope.tokens_needed(block, rate_rps))
-    allowed = int(0.01 * len(gap_list) + 1e-9)
-    at_ns = [int(at) for at in block.at_ns]
-
-    def waiting(b: int) -> int:
-        return sum(delay > 0 for delay in delays_by_definition(at_ns, rate_rps, b))
-
-    assert waiting(burst) <= allowed
-    assert burst == 1 or waiting(burst - 1) > allowed
-
-
-def test_profile_takes_ten_percent_more_than_the_rate_and_a_margin():
-    block = Block(np.zeros(1, np.int64), np.zeros(1, np.int32), np.full(1, 100, np.int32))
-    found = envelope.profile(block, 1_000.0, margin=1.5)
-    assert (found.rate_rps, found.burst_count) == (pytest.approx(1_100.0), 149.0)  # the 99th of 100 needs 99
 
 
 @given(capacities, st.floats(0, 4e5))

@@ -54,8 +54,6 @@ def test_the_filter_takes_the_median_of_three_and_of_two_the_larger() -> None:
     mine = node(origin(FLAT))
     assert [mine._median("peer", rtt_s) for rtt_s in (5.0, 1.0, 9.0, 2.0, 3.0)] == [5.0, 5.0, 5.0, 2.0, 3.0]
     assert mine._median("other", 7.0) == 7.0
-    mine.forget("peer")
-    assert mine._median("peer", 8.0) == 8.0
 
 
 def test_gravity_pulls_by_the_square_of_the_distance() -> None:

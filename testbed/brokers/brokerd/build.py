@@ -1,6 +1,5 @@
 """``python -m testbed.brokers.brokerd.build``: compile the broker, once for each state of its sources."""
 
-import subprocess
 from pathlib import Path
 
 from testbed.golang import CHECKOUT, GoModule
@@ -8,11 +7,6 @@ from testbed.golang import CHECKOUT, GoModule
 SOURCES = Path(__file__).resolve().parent
 MODULE = GoModule(SOURCES / "go.mod", CHECKOUT / ".brokerd")
 NSQ_BENCH = "github.com/nsqio/nsq/bench/"  # of the pinned module: bench_writer, bench_reader
-
-
-def go(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the Go command in the broker's folder."""
-    return MODULE.go(*arguments)
 
 
 def brokerd_path() -> Path:

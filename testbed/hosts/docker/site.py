@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from core.errors import HarnessError, MachineError
-from systems.loader import loaded_files
+from core.files import loaded_files
 from testbed.findings import Finding
 from testbed.hosts.agent import Agent
 from testbed.hosts.capabilities import probe_capabilities

@@ -78,11 +78,6 @@ class Admin:
         bundles = {"boundaries": list(cuts), "numBundles": len(cuts) - 1} if cuts else {"numBundles": 1}
         self._make(f"/admin/v2/namespaces/{quote(tenant)}/{quote(namespace)}", {"bundles": bundles})
 
-    def bundle_of(self, topic: Topic) -> str:
-        """The range, as in ``WHOLE``."""
-        path = f"/lookup/v2/topic/{topic.kind}/{topic.tenant}/{topic.namespace}/{quote(topic.name)}/bundle"
-        return self._ask("GET", path).decode().strip().strip('"')
-
     def owner_of(self, topic: Topic, ask: str = "") -> str:
         """The id of the broker that has it; if none had, one has it now.  ``ask``: whom, first."""
         path = f"/lookup/v2/topic/{topic.kind}/{topic.tenant}/{topic.namespace}/{quote(topic.name)}"

@@ -10,7 +10,7 @@ from analysis.spark import session
 from analysis.tables import load
 from analysis.verdicts import Interval, Judgement, judge
 from harness.estimate import campaign_seconds
-from harness.experiment import SCALES, repeated
+from harness.experiment import LIVE_REPETITIONS, SCALES, repeated
 from harness.run import execute
 from paper_figs.beyond import crdt_wan, redis_wan, wan
 from tests.live import needs
@@ -170,7 +170,7 @@ def test_one_point_of_each_figure_for_real(tmp_path: Path):
 
 
 def test_the_interval_of_flips_is_over_repetitions_and_of_one_run_wilson_s():
-    assert wan.REPETITIONS["small"] >= wan.FEWEST
+    assert LIVE_REPETITIONS["small"] >= wan.FEWEST
     both = pd.DataFrame({"flipped_share": [0.02, 0.04], "flipped_low": 0.01, "flipped_high": 0.05})
     share = wan.flipped(both)
     assert (share.mean, share.low) == (pytest.approx(0.03), 0.0) and share.high > 0.1, "two runs say little"

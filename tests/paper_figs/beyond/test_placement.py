@@ -12,8 +12,8 @@ from core.errors import SpecError
 from harness.experiment import SCALES
 from harness.run import check_all
 from paper_figs.beyond import other_matrices, placement_bound
-from paper_figs.epulsar.policies import POLICIES
 from paper_figs.figure import FigureTables
+from studies.policies.study import POLICIES
 from tests.paper_figs.tables import repeated
 
 NO_TABLE = {"latency-table": None}

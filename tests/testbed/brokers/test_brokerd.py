@@ -40,7 +40,7 @@ def commands(running):
 
 def test_the_go_tests_pass_and_vet_and_gofmt_complain_of_nothing():
     for arguments in (["vet", "./..."], ["test", "./..."]):
-        result = build.go(*arguments)
+        result = build.MODULE.go(*arguments)
         assert result.returncode == 0, result.stdout + result.stderr
     formatted = golang.find_go().resolve().with_name("gofmt")
     if formatted.exists():

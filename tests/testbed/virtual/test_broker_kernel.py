@@ -9,8 +9,6 @@ from hypothesis import strategies as st
 
 from collectors.histogram import bucket_index
 from core.records import Block, Envelope, Population
-from studies.distribution import envelope_kernel
-from systems.parts import envelope as envelope_part
 from systems.parts.token_bucket import TOKEN
 from testbed.brokers.model import load_calibration
 from testbed.virtual.fleet import Fleet
@@ -80,15 +78,6 @@ def test_kernel_equals_twin_message_by_message(topic_rows, other_rows, read_time
         own = np.array([latency for b, latency in latencies if b == broker], np.int64)
         counts = np.bincount(bucket_index(own), minlength=fleet.state.latency.shape[1])
         assert (fleet.state.latency[broker] == counts).all()
-
-
-@settings(max_examples=40, deadline=None)
-@given(emissions, st.floats(500, 20_000))
-def test_compiled_profile_equals_the_array_version(rows, rate_rps):
-    schedule = Recorded(rows, 4)
-    counts = envelope_kernel.tokens_needed_counts(schedule, 0, 10**9, rate_rps, 0, 10**9)
-    needed = envelope_part.tokens_needed(schedule.block(0, 10**9), rate_rps)
-    assert (counts[: len(counts)] == np.bincount(np.ceil(needed - 1e-6).astype(int), minlength=len(counts))).all()
 
 
 @settings(max_examples=40, deadline=None)
