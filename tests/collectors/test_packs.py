@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -20,18 +20,12 @@ from collectors.store import hadoop
 from collectors.store.hadoop import HadoopPath, Place, place_of
 from collectors.store.log import read_log
 from core.errors import MachineError
-from tests.collectors.hdfs import Hdfs, hdfs, needs_hdfs
-from tests.collectors.s3.server import S3, needs_s3, s3
+from tests.collectors.hdfs import Hdfs, needs_hdfs
+from tests.collectors.s3.server import S3, needs_s3
 from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
 SEEDS = range(1, 7)
-PLACES = [
-    "a folder",
-    pytest.param("Hadoop", marks=pytest.mark.slow),
-    pytest.param("HDFS", marks=[pytest.mark.slow, needs_hdfs()]),
-    pytest.param("S3", marks=[pytest.mark.slow, needs_s3()]),
-]
 
 
 @pytest.fixture(scope="module")
@@ -39,28 +33,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Finished runs, by id."""
     runs = tmp_path_factory.mktemp("out") / "runs"
     return sorted(write_small_run(runs, seed, rows=10 * seed) for seed in SEEDS)
-
-
-@pytest.fixture(scope="module")
-def running_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    with hdfs(tmp_path_factory.mktemp("hdfs")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def running_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3(tmp_path_factory.mktemp("s3")) as running:
-        yield running
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "HDFS":
-        return place_of(f"{request.getfixturevalue('running_hdfs').url}/{tmp_path.name}")
-    if request.param == "S3":
-        running: S3 = request.getfixturevalue("running_s3")
-        return place_of(f"{running.url}/{tmp_path.name}", running.settings)
-    return place_of(f"{'file://' * (request.param == 'Hadoop')}{tmp_path / 'there'}")
 
 
 @pytest.fixture
