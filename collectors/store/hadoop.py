@@ -13,6 +13,7 @@ import errno
 import hashlib
 import io
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
+from core.errors import SpecError
 from core.java import find_java
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ CHUNK_BYTES = 1 << 20  # that Java copies at a time
 _JAVA_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 # Of S3A: creation is a conditional put.  Others have it anyway, and pass this over.
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?([^/]*)(.*)", re.DOTALL)
 _ERRORS = {
     "FileNotFoundException": errno.ENOENT,
     "NoSuchFileException": errno.ENOENT,
@@ -165,10 +168,23 @@ Place = Path | HadoopPath
 
 
 def place_of(text: str, settings: Mapping[str, str] | None = None) -> Place:
-    """A path, or a URL of a Hadoop file system with these settings of Hadoop's."""
-    if "://" not in text:
+    """A path, or a URL of a Hadoop file system with these settings of Hadoop's; SpecError for what is neither.
+
+    What begins with a scheme is no path, so that a slip fills no folder ``./hdfs:``.  ``hdfs:///path`` is on the host
+    that Hadoop's ``fs.defaultFS`` names; the root of that must be asked for with its host.
+    """
+    match = _URL.fullmatch(text)
+    if match is None:
         return Path(text).absolute()
-    return HadoopPath(text.rstrip("/"), tuple(sorted((settings or {}).items())))
+    scheme, slashes, authority, path = match.groups()
+    path = path.rstrip("/")
+    with_host = f"{scheme}://HOST/PATH, or {scheme}:///PATH for the host of fs.defaultFS"
+    url = "file:///PATH" if scheme == "file" else with_host
+    if not slashes:
+        raise SpecError(f"{text}: no // after {scheme}:", f"write {url}; a folder here is ./{text}")
+    if not authority and not path:
+        raise SpecError(f"{text}: names no folder", f"write {url}")
+    return HadoopPath(f"{scheme}://{authority}{path}", tuple(sorted((settings or {}).items())))
 
 
 def sha256_of(path: Place) -> str:
