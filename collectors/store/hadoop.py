@@ -6,7 +6,7 @@ settings are those of ``HADOOP_CONF_DIR`` and of the path.
 
 Nothing here renames, appends or replaces: a file is created where there is none, else not at all.  So it asks no more
 than object stores give.  Errors are OSErrors: FileNotFoundError, FileExistsError, EBADMSG where the file system itself
-finds that it has not what was written, and EIO for all else.
+finds that it has not what was written, and EIO for all else; ``ScratchFull`` where it is our own disk that is full.
 """
 
 import errno
@@ -25,6 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
+from collectors.scratch import FULL, ScratchFull, writing_scratch
 from core.errors import SpecError
 from core.java import find_java
 
@@ -47,6 +48,7 @@ _ERRORS = {
     "BlockMissingException": errno.EIO,  # a data node may be down, and come back
     "AccessControlException": errno.EACCES,
 }
+_SAID_WHERE_FULL = {os.strerror(code) for code in FULL}  # Java's words, too
 # S3A's word for a conditional put that somebody else's was ahead of; of a file that is read it means damage.
 _WHERE_CREATED = {"RemoteFileChangedException": errno.EEXIST}
 
@@ -206,7 +208,8 @@ class _Writer(io.FileIO):
     """A new file: what is written to it is kept here until it is closed, then goes there at once."""
 
     def __init__(self, path: HadoopPath, stream: Any):
-        handle, self.kept_in = tempfile.mkstemp(prefix="ratebed-")
+        with writing_scratch():
+            handle, self.kept_in = tempfile.mkstemp(prefix="ratebed-")
         super().__init__(handle, "wb")
         self.path, self.stream = path, stream
 
@@ -214,8 +217,9 @@ class _Writer(io.FileIO):
         """All of it: a raw file writes what there is room for, and says so to callers who do not look."""
         view = memoryview(data).cast("B")
         done = 0
-        while done < len(view):
-            done += super().write(view[done:])
+        with writing_scratch():
+            while done < len(view):
+                done += super().write(view[done:])
         return done
 
     def close(self) -> None:
@@ -275,10 +279,18 @@ def _file_system(pid: int, scheme: str, authority: str, settings: tuple[tuple[st
 
 def _copied(stream: Any) -> io.BufferedReader:
     """All that Java reads there, as a file here without a name: sent as an answer it takes seconds a megabyte."""
+    from py4j.protocol import Py4JJavaError
+
     java = _gateway().jvm
-    with closing(stream), tempfile.NamedTemporaryFile(prefix="ratebed-") as named:
-        with closing(java.java.io.FileOutputStream(named.name)) as sink:
-            java.org.apache.hadoop.io.IOUtils.copyBytes(stream, sink, CHUNK_BYTES, False)
+    with closing(stream), writing_scratch(), tempfile.NamedTemporaryFile(prefix="ratebed-") as named:
+        try:
+            with closing(java.java.io.FileOutputStream(named.name)) as sink:
+                java.org.apache.hadoop.io.IOUtils.copyBytes(stream, sink, CHUNK_BYTES, False)
+        except Py4JJavaError as error:
+            said = _first_line(error.java_exception)
+            if said not in _SAID_WHERE_FULL:
+                raise
+            raise ScratchFull(errno.ENOSPC, said, tempfile.gettempdir()) from None
         return open(named.name, "rb")
 
 

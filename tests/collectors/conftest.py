@@ -1,6 +1,7 @@
-"""Places where packs and the table store are kept: a folder, by Hadoop's client too, HDFS, S3."""
+"""Places where packs and the table store are kept (a folder, by Hadoop's client too, HDFS, S3), and full disks."""
 
-from collections.abc import Iterator
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,11 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
         running: S3 = request.getfixturevalue("running_s3")
         return place_of(f"{running.url}/{tmp_path.name}", running.settings)
     return place_of(f"{'file://' * (request.param == 'Hadoop')}{tmp_path / 'there'}")
+
+
+@pytest.fixture
+def no_file_beyond() -> Iterator[Callable[[int], None]]:
+    """Until the test ends no file of this process grows beyond so many bytes: a write of more takes those, no error."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)

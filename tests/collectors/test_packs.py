@@ -1,13 +1,17 @@
 """Runs in packs: each once, whoever brings them; found as they were written, or not at all."""
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -16,6 +20,7 @@ from hypothesis import strategies as st
 from collectors import packs
 from collectors.integrity import is_whole
 from collectors.packs import RunPacks
+from collectors.scratch import ScratchFull, writing_scratch
 from collectors.store import hadoop
 from collectors.store.hadoop import HadoopPath, Place, place_of
 from collectors.store.log import read_log
@@ -297,6 +302,59 @@ def test_of_two_that_create_a_file_one_does(place: Place) -> None:
         put(place / "file", b"second", first.close)
     first.close()
     assert (place / "file").read_bytes() == b"first"
+
+
+def test_a_full_folder_for_temporary_files_is_told_and_not_where_packs_are(
+    folders: list[Path], tmp_path: Path, no_file_beyond: Callable[[int], None]
+) -> None:
+    packed = RunPacks(tmp_path / "there")
+    no_file_beyond(4_096)
+    with pytest.raises(MachineError, match="large; free disk space there, or set TMPDIR") as told:
+        packed.bring(folders)
+    assert str(told.value).startswith(f"cannot write {tempfile.gettempdir()}: ")
+
+
+def test_where_there_is_no_folder_for_temporary_files_no_pack_is_taken_for_damaged(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with pytest.raises(MachineError, match=r"cannot write temporary files: No usable .*, or set TMPDIR"):
+        RunPacks(tmp_path / "there").bring(folders)
+    with pytest.raises(ScratchFull) as told, writing_scratch():
+        pass
+    assert told.value.errno not in packs._GONE
+
+
+def test_where_the_disk_of_the_packs_is_full_it_is_told(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(packs, "make_durable", full)
+    with pytest.raises(MachineError, match=rf"^{tmp_path}/there: No space .*; what is finished stays; free disk space"):
+        RunPacks(tmp_path / "there").bring(folders)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_while_java_fetches_is_told(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = RunPacks(place_of(f"file://{tmp_path}/there"))
+    there.bring(folders)
+
+    @contextmanager
+    def full(**words: str) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(name="/dev/full")
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
+    with pytest.raises(MachineError, match=f"cannot write {tempfile.gettempdir()}: No space left on device; free disk"):
+        there.fetch(ids(folders), tmp_path / "runs")
+    monkeypatch.undo()
+    assert sorted(there.state().of_run) == ids(folders), "no pack was taken for damaged"
 
 
 @pytest.mark.slow
