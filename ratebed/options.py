@@ -234,14 +234,15 @@ def spark_on(master: str, texts: Sequence[str] | None) -> Starter:
 
 
 def hadoop_place(url: str, spark_conf: Mapping[str, str]) -> "Place":
-    """A folder, or a URL with Hadoop's settings as Spark is given them (``spark.hadoop.fs.s3a.endpoint``).
+    """A folder, or a URL with Hadoop's settings as Spark has them (``spark.hadoop.fs.s3a.endpoint``).
 
-    SpecError where it is neither.
+    Those of the command stand before those of Spark's own file.  SpecError where it is neither.
     """
+    from analysis.spark_defaults import spark_defaults
     from collectors.store.hadoop import place_of
 
-    prefix = "spark.hadoop."
-    return place_of(url, {key.removeprefix(prefix): text for key, text in spark_conf.items() if key.startswith(prefix)})
+    prefix, conf = "spark.hadoop.", {**spark_defaults(), **spark_conf}
+    return place_of(url, {key.removeprefix(prefix): text for key, text in conf.items() if key.startswith(prefix)})
 
 
 def choose_docker_daemon(choice: str) -> None:
