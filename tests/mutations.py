@@ -436,7 +436,7 @@ CLAIMS = _rows(
     "tests/collectors/test_claims.py",
     (
         "a killed command's claim counts for a week",
-        "if is_dead(claim.name) or ",
+        "if _is_dead(claim.name) or ",
         "if ",
         "test_dead_readers_go_where_there_is_no_garbage_either",
     ),

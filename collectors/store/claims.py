@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from uuid import uuid4
 
-from collectors.partials import PARTIAL, is_dead, own_mark
+from collectors.partials import PARTIAL, _is_dead, own_mark  # a public name there would give every run another id
 from collectors.schema import TABLES
 from collectors.store.hadoop import Place
 from collectors.store.log import read_log
@@ -93,7 +93,7 @@ def _living(root: Place, kind: str) -> list[str]:
     names = []
     for claim in (root / CLAIMS).glob(f"*{PARTIAL}*"):
         with suppress(FileNotFoundError):  # its process has ended meanwhile
-            if is_dead(claim.name) or time.time() - claim.stat().st_mtime >= FOREIGN_S:
+            if _is_dead(claim.name) or time.time() - claim.stat().st_mtime >= FOREIGN_S:
                 with suppress(OSError):  # what we may not remove counts no more, either
                     claim.unlink()
             elif claim.name.startswith(kind):
