@@ -30,6 +30,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING
 
+from analysis.spark_defaults import spark_defaults
 from core.errors import MachineError, SpecError, described
 from core.java import JAVA_FIX, find_java
 from core.spark import machines_part, reason_of
@@ -160,7 +161,8 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
     if SparkContext._gateway is None:  # a stopped session leaves its Java behind, ready for the next
         _start_java(conf, find_java(), master, JAVA_FIX if _is_here(master) and not settings else _SETTINGS_FIX)
     # Not just any python3: workers of a cluster have the same environment at the same place, unless told otherwise.
-    chosen = settings.get(_PYTHON) or (not _is_here(master) and _workers_python()) or sys.executable
+    elsewhere = spark_defaults().get(_PYTHON) or os.environ.get("PYSPARK_PYTHON")
+    chosen = settings.get(_PYTHON) or (not _is_here(master) and elsewhere) or sys.executable
     try:
         with _environment({"PYSPARK_PYTHON": chosen}), _kept_handler():
             started = SparkSession(SparkContext(conf=conf))
@@ -172,14 +174,6 @@ def _started(master: str, settings: Mapping[str, str]) -> "SparkSession":
         if SparkContext._active_spark_context is not None:  # else whoever asks next gets what does not work
             SparkContext._active_spark_context.stop()
         raise MachineError(f"Spark does not start on {master}: {reason_of(error)}", _SETTINGS_FIX) from None
-
-
-def _workers_python() -> str | None:
-    """As SPARK_CONF_DIR or the environment has it; Spark reads the former only for scripts that it starts itself."""
-    from pyspark import SparkContext
-
-    assert SparkContext._jvm is not None
-    return SparkContext._jvm.System.getProperty(_PYTHON) or os.environ.get("PYSPARK_PYTHON")
 
 
 def _grumble(context: "SparkContext") -> None:

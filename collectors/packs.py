@@ -17,7 +17,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from io import BufferedRandom
 from pathlib import Path
@@ -27,6 +27,7 @@ from zipfile import ZipFile, ZipInfo
 from collectors.integrity import FILES, check_run, is_whole, verified
 from collectors.partials import partial_of
 from collectors.schema import MANIFEST, SCHEMA_VERSION
+from collectors.scratch import FULL, ScratchFull, writing_scratch
 from collectors.store.hadoop import Place, make_durable
 from collectors.store.log import EMPTY, KeptRun, StoredFile, StoredPart, StoreState, append, read_log
 from collectors.store.parts import entry_of
@@ -71,14 +72,13 @@ class RunPacks:
 
     def _bring(self, folders: Sequence[Path]) -> None:
         """Write a pack, and commit it, unless somebody else has brought some of its runs by then."""
-        with tempfile.TemporaryFile() as file:
-            digest, size = _pack(folders, file)
+        file, digest, size = _packed(folders)
+        with file:
             path = f"{PACKS}/{digest}-{token_hex(4)}.zip"
             names = [folder.name for folder in folders]
             written = StoredFile(PACKS, path, size, digest, len(names), min(names), max(names))
             runs = {folder.name: entry_of(verified(folder)) for folder in folders}
             (self.root / PACKS).mkdir(parents=True, exist_ok=True)
-            file.seek(0)
             with (self.root / path).open("xb") as sink:
                 shutil.copyfileobj(file, sink, 1 << 20)
                 make_durable(sink)
@@ -179,9 +179,11 @@ class RunPacks:
         shutil.rmtree(failed_folder(folder), ignore_errors=True)
 
     def _unreachable(self, error: OSError) -> MachineError:
-        where = error.filename or self.root
-        what = f"{where}: {error.strerror or error}"
-        return MachineError(what, "what is finished stays; repeat the command once it can be reached")
+        if isinstance(error, ScratchFull):
+            return error.told()
+        what = f"{error.filename or self.root}: {error.strerror or error}"
+        fix = "free disk space there" if error.errno in FULL else "repeat the command once it can be reached"
+        return MachineError(what, f"what is finished stays; {fix}")
 
 
 def _is_entered(folder: Path, kept: KeptRun) -> bool:
@@ -201,6 +203,19 @@ def _grouped(folders: Iterable[Path]) -> list[Path]:
         if size >= PACK_BYTES:
             break
     return group
+
+
+def _packed(folders: Iterable[Path]) -> tuple[BufferedRandom, str, int]:
+    """A scratch file with these runs as a pack, at its beginning, with its SHA-256 and its bytes.
+
+    Who asks closes it; nothing waits to be written to it any more.
+    """
+    with writing_scratch(), ExitStack() as undone:
+        file = undone.enter_context(tempfile.TemporaryFile())
+        digest, size = _pack(folders, file)
+        file.seek(0)
+        undone.pop_all()
+        return file, digest, size
 
 
 def _pack(folders: Iterable[Path], file: BufferedRandom) -> tuple[str, int]:

@@ -40,7 +40,7 @@ def remove_partials(root: Path) -> int:
     """
     count = 0
     for partial in root.glob(f"*{PARTIAL}*"):
-        if _is_dead(partial.name):
+        if is_dead(partial.name):
             shutil.rmtree(partial, ignore_errors=True)
             count += 1
     return count
@@ -52,7 +52,7 @@ def left_partials(root: Path) -> list[Path]:
     return sorted(path for path in root.glob(f"*{PARTIAL}*") if own not in path.name)
 
 
-def _is_dead(name: str) -> bool:
+def is_dead(name: str) -> bool:
     """Whether the folder's writer is a process that could be seen from here, and is none."""
     mark = _MARK.search(name)
     if mark is None or (mark[2], int(mark[3])) != (_boot(), _namespace()):

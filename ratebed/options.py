@@ -117,7 +117,7 @@ class RunRequest:
         """The table store of its runs, beside them, or beside the packs, where the workers' queries can read it."""
         from collectors.store.keeping import Store
 
-        root = hadoop_place(f"{self.packs}/store", self.spark_conf) if self.packs else self.out / "store"
+        root = hadoop_place(self.packs, self.spark_conf) / "store" if self.packs else self.out / "store"
         return Store(root, self.out / "runs", is_near=not self.packs)
 
     def command(self, key: str) -> str:
@@ -193,6 +193,9 @@ def make_request(
         raise SpecError(
             "--packs belongs to the executor spark", "`ratebed store --push URL` brings runs of this machine"
         )
+    conf = spark_settings(spark_conf or ())
+    if others.get("packs"):
+        hadoop_place(others["packs"], conf)
     if not 0 <= jobs <= JOBS_MAXIMUM:
         raise SpecError(f"--jobs {jobs}", f"give 0 to {JOBS_MAXIMUM}")
     if repetitions < 0:
@@ -208,7 +211,7 @@ def make_request(
     return RunRequest(
         tuple(figures), SCALES[scale], seed, out, workers, figures=figures, claims=more, figure_options=options,
         extra=tuple(extra), every=every, plot_invalid=plot_invalid, testbed_options=at, settings=settings or {},
-        draws=draws, repetitions=repetitions, is_quiet=is_quiet, spark_conf=spark_settings(spark_conf or ()), **others,
+        draws=draws, repetitions=repetitions, is_quiet=is_quiet, spark_conf=conf, **others,
     )  # fmt: skip
 
 
@@ -232,11 +235,15 @@ def spark_on(master: str, texts: Sequence[str] | None) -> Starter:
 
 
 def hadoop_place(url: str, spark_conf: Mapping[str, str]) -> "Place":
-    """A folder, or a URL with Hadoop's settings as Spark is given them (``spark.hadoop.fs.s3a.endpoint``)."""
+    """A folder, or a URL with Hadoop's settings as Spark has them (``spark.hadoop.fs.s3a.endpoint``).
+
+    Those of the command stand before those of Spark's own file.  SpecError where it is neither.
+    """
+    from analysis.spark_defaults import spark_defaults
     from collectors.store.hadoop import place_of
 
-    prefix = "spark.hadoop."
-    return place_of(url, {key.removeprefix(prefix): text for key, text in spark_conf.items() if key.startswith(prefix)})
+    prefix, conf = "spark.hadoop.", {**spark_defaults(), **spark_conf}
+    return place_of(url, {key.removeprefix(prefix): text for key, text in conf.items() if key.startswith(prefix)})
 
 
 def choose_docker_daemon(choice: str) -> None:

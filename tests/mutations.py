@@ -431,6 +431,22 @@ PACKS = _rows(
         "test_packs_that_no_commit_names_go_when_they_are_a_day_old",
     ),
 )
+CLAIMS = _rows(
+    "collectors/store/claims.py",
+    "tests/collectors/test_claims.py",
+    (
+        "a killed command's claim counts for a week",
+        "if is_dead(claim.name) or ",
+        "if ",
+        "test_dead_readers_go_where_there_is_no_garbage_either",
+    ),
+    (
+        "who cannot be asked about is taken for dead",
+        "with suppress(FileNotFoundError):",
+        "with suppress(OSError):",
+        "test_what_cannot_be_asked_about_just_now_may_live",
+    ),
+)
 MATRIX = _rows(
     "harness/matrix.py",
     "tests/harness/test_specs.py",
@@ -709,7 +725,7 @@ JOINED = _rows(
 
 MUTATIONS: tuple[Mutation, ...] = (
     *(*SRTM, *CONC, *CONCENTRATION, *TB_ADAPTOR, *TOKEN_BUCKET, *ENVELOPE, *LIMITING, *METRICS, *VERDICTS),
-    *(*WRITER, *INTEGRITY, *CODE_VERSION, *CAMPAIGN, *LOCAL_EXECUTOR, *BATCHES, *ON_WORKERS, *PACKS),
+    *(*WRITER, *INTEGRITY, *CODE_VERSION, *CAMPAIGN, *LOCAL_EXECUTOR, *BATCHES, *ON_WORKERS, *PACKS, *CLAIMS),
     *(*MATRIX, *LINKS, *NETWORK, *RETRANSMISSION, *MEMBER),
     *(*INCARNATIONS, *SCHEDULER, *LIVE, *STOPS, *VALIDITY, *TOPICS, *KEEPING, *JOINED),
 )

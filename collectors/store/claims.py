@@ -1,8 +1,9 @@
-"""Who works with the store just now: a folder each in ``store/claims``, of which a dead process's counts no more.
+"""Who works with the store just now: an empty file each in ``store/claims``; a dead process's counts no more.
 
 Who writes a part claims it before its first file and until it is in the log; who reads claims before reading the log.
 So what nobody claims and the log does not name is garbage.  Claims of other hosts and containers count for a week: no
-command lasts longer, and nobody here can see whether theirs has ended.
+command lasts longer, and nobody here can see whether theirs has ended.  They are files because object stores keep no
+age of folders: S3A says of each that it was written just now.
 """
 
 import time
@@ -11,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import PurePosixPath
 from uuid import uuid4
 
-from collectors.partials import PARTIAL, own_mark, remove_partials
+from collectors.partials import PARTIAL, is_dead, own_mark
 from collectors.schema import TABLES
-from collectors.store.hadoop import HadoopPath, Place
+from collectors.store.hadoop import Place
 from collectors.store.log import read_log
 
 CLAIMS = "claims"
@@ -71,12 +72,13 @@ def part_of(path: str) -> str:
 @contextmanager
 def _claimed(root: Place, what: str) -> Iterator[None]:
     claim = root / CLAIMS / (what + own_mark())
-    claim.mkdir(parents=True)
+    claim.parent.mkdir(parents=True, exist_ok=True)
+    claim.open("xb").close()
     try:
         yield
     finally:
         with suppress(OSError):
-            claim.rmdir()
+            claim.unlink()
 
 
 def _writers(root: Place) -> set[str]:
@@ -84,12 +86,16 @@ def _writers(root: Place) -> set[str]:
 
 
 def _living(root: Place, kind: str) -> list[str]:
-    """The claims of this kind of processes that live, or may."""
-    if not isinstance(root, HadoopPath):
-        remove_partials(root / CLAIMS)
-    now, names = time.time(), []
-    for claim in (root / CLAIMS).glob(f"{kind}*"):
-        with suppress(OSError):
-            if now - claim.stat().st_mtime < FOREIGN_S:
+    """The claims of this kind of processes that live, or may; those of all others are removed.
+
+    OSError where a claim's age cannot be asked for just now: its process may live.
+    """
+    names = []
+    for claim in (root / CLAIMS).glob(f"*{PARTIAL}*"):
+        with suppress(FileNotFoundError):  # its process has ended meanwhile
+            if is_dead(claim.name) or time.time() - claim.stat().st_mtime >= FOREIGN_S:
+                with suppress(OSError):  # what we may not remove counts no more, either
+                    claim.unlink()
+            elif claim.name.startswith(kind):
                 names.append(claim.name)
     return names

@@ -6,13 +6,14 @@ settings are those of ``HADOOP_CONF_DIR`` and of the path.
 
 Nothing here renames, appends or replaces: a file is created where there is none, else not at all.  So it asks no more
 than object stores give.  Errors are OSErrors: FileNotFoundError, FileExistsError, EBADMSG where the file system itself
-finds that it has not what was written, and EIO for all else.
+finds that it has not what was written, and EIO for all else; ``ScratchFull`` where it is our own disk that is full.
 """
 
 import errno
 import hashlib
 import io
 import os
+import re
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -24,6 +25,8 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
+from collectors.scratch import FULL, ScratchFull, writing_scratch
+from core.errors import SpecError
 from core.java import find_java
 
 if TYPE_CHECKING:
@@ -34,6 +37,7 @@ CHUNK_BYTES = 1 << 20  # that Java copies at a time
 _JAVA_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 # Of S3A: creation is a conditional put.  Others have it anyway, and pass this over.
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?([^/]*)(.*)", re.DOTALL)
 _ERRORS = {
     "FileNotFoundException": errno.ENOENT,
     "NoSuchFileException": errno.ENOENT,
@@ -44,6 +48,7 @@ _ERRORS = {
     "BlockMissingException": errno.EIO,  # a data node may be down, and come back
     "AccessControlException": errno.EACCES,
 }
+_SAID_WHERE_FULL = {os.strerror(code) for code in FULL}  # Java's words, too
 # S3A's word for a conditional put that somebody else's was ahead of; of a file that is read it means damage.
 _WHERE_CREATED = {"RemoteFileChangedException": errno.EEXIST}
 
@@ -165,10 +170,23 @@ Place = Path | HadoopPath
 
 
 def place_of(text: str, settings: Mapping[str, str] | None = None) -> Place:
-    """A path, or a URL of a Hadoop file system with these settings of Hadoop's."""
-    if "://" not in text:
+    """A path, or a URL of a Hadoop file system with these settings of Hadoop's; SpecError for what is neither.
+
+    What begins with a scheme is no path, so that a slip fills no folder ``./hdfs:``.  ``hdfs:///path`` is on the host
+    that Hadoop's ``fs.defaultFS`` names; the root of that must be asked for with its host.
+    """
+    match = _URL.fullmatch(text)
+    if match is None:
         return Path(text).absolute()
-    return HadoopPath(text.rstrip("/"), tuple(sorted((settings or {}).items())))
+    scheme, slashes, authority, path = match.groups()
+    path = path.rstrip("/")
+    with_host = f"{scheme}://HOST/PATH, or {scheme}:///PATH for the host of fs.defaultFS"
+    url = "file:///PATH" if scheme == "file" else with_host
+    if not slashes:
+        raise SpecError(f"{text}: no // after {scheme}:", f"write {url}; a folder here is ./{text}")
+    if not authority and not path:
+        raise SpecError(f"{text}: names no folder", f"write {url}")
+    return HadoopPath(f"{scheme}://{authority}{path}", tuple(sorted((settings or {}).items())))
 
 
 def sha256_of(path: Place) -> str:
@@ -190,7 +208,8 @@ class _Writer(io.FileIO):
     """A new file: what is written to it is kept here until it is closed, then goes there at once."""
 
     def __init__(self, path: HadoopPath, stream: Any):
-        handle, self.kept_in = tempfile.mkstemp(prefix="ratebed-")
+        with writing_scratch():
+            handle, self.kept_in = tempfile.mkstemp(prefix="ratebed-")
         super().__init__(handle, "wb")
         self.path, self.stream = path, stream
 
@@ -198,8 +217,9 @@ class _Writer(io.FileIO):
         """All of it: a raw file writes what there is room for, and says so to callers who do not look."""
         view = memoryview(data).cast("B")
         done = 0
-        while done < len(view):
-            done += super().write(view[done:])
+        with writing_scratch():
+            while done < len(view):
+                done += super().write(view[done:])
         return done
 
     def close(self) -> None:
@@ -259,10 +279,18 @@ def _file_system(pid: int, scheme: str, authority: str, settings: tuple[tuple[st
 
 def _copied(stream: Any) -> io.BufferedReader:
     """All that Java reads there, as a file here without a name: sent as an answer it takes seconds a megabyte."""
+    from py4j.protocol import Py4JJavaError
+
     java = _gateway().jvm
-    with closing(stream), tempfile.NamedTemporaryFile(prefix="ratebed-") as named:
-        with closing(java.java.io.FileOutputStream(named.name)) as sink:
-            java.org.apache.hadoop.io.IOUtils.copyBytes(stream, sink, CHUNK_BYTES, False)
+    with closing(stream), writing_scratch(), tempfile.NamedTemporaryFile(prefix="ratebed-") as named:
+        try:
+            with closing(java.java.io.FileOutputStream(named.name)) as sink:
+                java.org.apache.hadoop.io.IOUtils.copyBytes(stream, sink, CHUNK_BYTES, False)
+        except Py4JJavaError as error:
+            said = _first_line(error.java_exception)
+            if said not in _SAID_WHERE_FULL:
+                raise
+            raise ScratchFull(errno.ENOSPC, said, tempfile.gettempdir()) from None
         return open(named.name, "rb")
 
 

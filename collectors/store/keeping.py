@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from collectors.integrity import FILES, is_whole, verified
 from collectors.schema import SCHEMA_VERSION
+from collectors.scratch import ScratchFull
 from collectors.store import claims
 from collectors.store.hadoop import Place
 from collectors.store.log import EMPTY, StoredPart, StoreState, append, read_log
@@ -101,6 +102,8 @@ class Store:
         return self._state
 
     def _unwritable(self, error: OSError) -> MachineError:
+        if isinstance(error, ScratchFull):
+            return error.told()
         what = "free disk space there" if isinstance(self.root, Path) else "see that it can be reached"
         fix = f"{what}; run folders are as they were"
         return MachineError(f"cannot write {self.root}: {error.strerror or error}", fix)

@@ -85,13 +85,14 @@ def _exchanged(out: Path, push: str, pull: str, spark_conf: Mapping[str, str]) -
     from collectors.packs import RunPacks
     from harness.campaign import finished_runs, prepare_folder
 
+    packs = {url: RunPacks(o.hadoop_place(url, spark_conf)) for url in (pull, push) if url}  # of both, before either
     if pull:
         prepare_folder(out / "runs")
-        there = RunPacks(o.hadoop_place(pull, spark_conf))
+        there = packs[pull]
         there.fetch(there.state().of_run, out / "runs")
         print(f"{pull}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
     if push:
-        there = RunPacks(o.hadoop_place(push, spark_conf))
+        there = packs[push]
         there.bring(finished_runs(out))
         there.tidy()
         print(f"{push}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")

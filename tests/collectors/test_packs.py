@@ -1,13 +1,17 @@
 """Runs in packs: each once, whoever brings them; found as they were written, or not at all."""
 
+import errno
 import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
@@ -16,22 +20,17 @@ from hypothesis import strategies as st
 from collectors import packs
 from collectors.integrity import is_whole
 from collectors.packs import RunPacks
+from collectors.scratch import ScratchFull, writing_scratch
 from collectors.store import hadoop
 from collectors.store.hadoop import HadoopPath, Place, place_of
 from collectors.store.log import read_log
 from core.errors import MachineError
-from tests.collectors.hdfs import Hdfs, hdfs, needs_hdfs
-from tests.collectors.s3.server import S3, needs_s3, s3
+from tests.collectors.hdfs import Hdfs, needs_hdfs
+from tests.collectors.s3.server import S3, needs_s3
 from tests.runs import write_small_run
 
 ROOT = Path(__file__).parents[2]
 SEEDS = range(1, 7)
-PLACES = [
-    "a folder",
-    pytest.param("Hadoop", marks=pytest.mark.slow),
-    pytest.param("HDFS", marks=[pytest.mark.slow, needs_hdfs()]),
-    pytest.param("S3", marks=[pytest.mark.slow, needs_s3()]),
-]
 
 
 @pytest.fixture(scope="module")
@@ -39,28 +38,6 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     """Finished runs, by id."""
     runs = tmp_path_factory.mktemp("out") / "runs"
     return sorted(write_small_run(runs, seed, rows=10 * seed) for seed in SEEDS)
-
-
-@pytest.fixture(scope="module")
-def running_hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hdfs]:
-    with hdfs(tmp_path_factory.mktemp("hdfs")) as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
-def running_s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3]:
-    with s3(tmp_path_factory.mktemp("s3")) as running:
-        yield running
-
-
-@pytest.fixture(params=PLACES)
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Place:
-    if request.param == "HDFS":
-        return place_of(f"{request.getfixturevalue('running_hdfs').url}/{tmp_path.name}")
-    if request.param == "S3":
-        running: S3 = request.getfixturevalue("running_s3")
-        return place_of(f"{running.url}/{tmp_path.name}", running.settings)
-    return place_of(f"{'file://' * (request.param == 'Hadoop')}{tmp_path / 'there'}")
 
 
 @pytest.fixture
@@ -325,6 +302,59 @@ def test_of_two_that_create_a_file_one_does(place: Place) -> None:
         put(place / "file", b"second", first.close)
     first.close()
     assert (place / "file").read_bytes() == b"first"
+
+
+def test_a_full_folder_for_temporary_files_is_told_and_not_where_packs_are(
+    folders: list[Path], tmp_path: Path, no_file_beyond: Callable[[int], None]
+) -> None:
+    packed = RunPacks(tmp_path / "there")
+    no_file_beyond(4_096)
+    with pytest.raises(MachineError, match="large; free disk space there, or set TMPDIR") as told:
+        packed.bring(folders)
+    assert str(told.value).startswith(f"cannot write {tempfile.gettempdir()}: ")
+
+
+def test_where_there_is_no_folder_for_temporary_files_no_pack_is_taken_for_damaged(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr(tempfile, "gettempdir", none)
+    with pytest.raises(MachineError, match=r"cannot write temporary files: No usable .*, or set TMPDIR"):
+        RunPacks(tmp_path / "there").bring(folders)
+    with pytest.raises(ScratchFull) as told, writing_scratch():
+        pass
+    assert told.value.errno not in packs._GONE
+
+
+def test_where_the_disk_of_the_packs_is_full_it_is_told(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(file: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(packs, "make_durable", full)
+    with pytest.raises(MachineError, match=rf"^{tmp_path}/there: No space .*; what is finished stays; free disk space"):
+        RunPacks(tmp_path / "there").bring(folders)
+
+
+@pytest.mark.slow
+def test_a_disk_that_is_full_while_java_fetches_is_told(
+    folders: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = RunPacks(place_of(f"file://{tmp_path}/there"))
+    there.bring(folders)
+
+    @contextmanager
+    def full(**words: str) -> Iterator[SimpleNamespace]:
+        yield SimpleNamespace(name="/dev/full")
+
+    monkeypatch.setattr(tempfile, "NamedTemporaryFile", full)
+    with pytest.raises(MachineError, match=f"cannot write {tempfile.gettempdir()}: No space left on device; free disk"):
+        there.fetch(ids(folders), tmp_path / "runs")
+    monkeypatch.undo()
+    assert sorted(there.state().of_run) == ids(folders), "no pack was taken for damaged"
 
 
 @pytest.mark.slow

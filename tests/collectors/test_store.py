@@ -1,5 +1,6 @@
 """The table store: every finished run's rows once, whoever writes, whatever breaks."""
 
+import errno
 import os
 import re
 import shutil
@@ -19,6 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.integrity import Damage
+from collectors.scratch import ScratchFull
 from collectors.store import claims, keeping, log, parts
 from collectors.store.keeping import Store, write_here
 from collectors.store.log import StoredPart, StoreState
@@ -249,6 +251,14 @@ def test_a_store_that_cannot_be_written_is_one_line(runs: list[Path], tmp_path: 
     (tmp_path / "store").write_text("a file")
     with pytest.raises(MachineError, match=r"cannot write .*store: .*; free disk space"):
         store_in(tmp_path / "store", runs).keep(runs)
+
+
+def test_a_full_folder_for_temporary_files_is_not_taken_for_the_stores_disk(runs: list[Path], tmp_path: Path) -> None:
+    def write(*words: object) -> list[StoredPart]:
+        raise ScratchFull(errno.ENOSPC, "No space left on device", "/scratch")
+
+    with pytest.raises(MachineError, match=r"^cannot write /scratch: No space .*, or set TMPDIR"):
+        store_in(tmp_path / "store", runs).keep(runs, write)
 
 
 # --- size -----------------------------------------------------------------------------------------------

@@ -3,8 +3,9 @@
 import io
 import json
 import os
-import resource
+import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from collectors.scratch import ScratchFull
 from collectors.store import hadoop, log
 from collectors.store.log import EMPTY, KeptRun, StoredPart, StoreState, append, read_log
 
@@ -167,16 +169,13 @@ def test_nothing_is_held_where_there_is_no_store(tmp_path: Path) -> None:
     assert log.all_names(tmp_path / "store") == []
 
 
-def test_what_a_disk_takes_in_part_is_an_error() -> None:
-    """A file may grow to 100 kB: a write of more takes those and no error."""
+def test_what_a_disk_takes_in_part_is_an_error_of_that_disk(no_file_beyond: Callable[[int], None]) -> None:
     writer = hadoop._Writer(hadoop.HadoopPath("hdfs://nowhere/x"), None)
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+    no_file_beyond(100_000)
     try:
         assert writer.write(bytes(90_000)) == 90_000
-        with pytest.raises(OSError, match="large"):
+        with pytest.raises(ScratchFull, match=f"large: '{tempfile.gettempdir()}'"):
             writer.write(bytes(90_000))
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
         io.FileIO.close(writer)
         os.unlink(writer.kept_in)

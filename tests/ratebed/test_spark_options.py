@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -18,7 +19,7 @@ VALUES = st.text(st.characters(exclude_categories=["C"]), min_size=1, max_size=3
 
 
 def request(**words):
-    return make_request(["srtm-fig5"], False, "tiny", 2, words.pop("jobs", 0), "out", [], **words)
+    return make_request(["srtm-fig5"], False, "tiny", 2, words.pop("jobs", 0), Path("out"), [], **words)
 
 
 @given(st.dictionaries(KEYS, VALUES).filter(lambda found: not found.keys() & {"spark.master"}))
@@ -80,6 +81,17 @@ def test_executors():
         request(executor="sprak")
     with pytest.raises(SpecError, match="--jobs belongs to the executor local"):
         request(executor="spark", jobs=2)
+
+
+@pytest.mark.parametrize("url", ["hdfs:/ratebed", "hdfs://", "s3a:bucket"])
+def test_where_packs_are_wanted_is_looked_at_before_anything_runs(url):
+    with pytest.raises(SpecError, match=f"{url}: .*; write "):
+        request(executor="spark", packs=url)
+
+
+@pytest.mark.parametrize("url", ["hdfs://node:8020/ratebed/", "hdfs:///ratebed", "s3a://bucket/"])
+def test_the_store_is_beside_the_packs(url):
+    assert str(request(executor="spark", packs=url).store.root) == f"{url.rstrip('/')}/store"
 
 
 @pytest.mark.slow

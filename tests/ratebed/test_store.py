@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from collectors.store.keeping import Store
+from core.errors import SpecError
 from tests.command import ratebed
 from tests.harness.common import parquet_hashes
 from tests.runs import write_small_run
@@ -69,6 +70,21 @@ def test_figures_of_a_store_that_was_deleted_and_rebuilt_are_the_same_bytes(tmp_
 def test_what_an_exchange_would_pass_over_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     done = ratebed("store", *words, "--out", str(tmp_path))
     assert done.returncode == 2 and f"{' and '.join(words[2:])} with {words[0]}" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("way", ["push", "pull"])
+@pytest.mark.parametrize("url", ["hdfs:/ratebed", "hdfs://", "hdfs:///"])
+def test_a_url_that_is_none_is_refused_before_anything_is_made(
+    way: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ratebed.verbs.store import store
+
+    monkeypatch.chdir(tmp_path)
+    other = {"push": "pull", "pull": "push"}[way]
+    for words in ({way: url}, {way: url, other: str(tmp_path / "there")}):
+        with pytest.raises(SpecError, match=f"{url}: .*; write hdfs://HOST/PATH"):
+            store(tmp_path / "out", **words)
     assert not list(tmp_path.iterdir())
 
 
