@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from collectors.metrics import Metric
 from core.clients import ClientLoad, Happening, Joined, Left, Moved, Role
 from core.errors import SpecError
 from core.limits import RoundCount
@@ -17,7 +16,6 @@ from systems.api import System
 from systems.parts.options import choice, span_ns
 from systems.placement.options import Options
 from testbed.faults import Fault, Handover, read_faults
-from testbed.servers.pulsar.move_steps import STEPS
 from testbed.servers.pulsar.settings import MOST_SESSION_MS
 from testbed.topologies.places import EdgeSite, sites, with_clients
 from testbed.topologies.topology import Topology
@@ -27,22 +25,6 @@ from testbed.trust.evidence import RunEvidence
 NAME = "placement-on-pulsar"
 FIRST, EACH, ONE = "first", "each", "one"
 MOST_ALONE = 64  # ours: clients that are a process each
-
-
-def step_metric(step: str) -> str:
-    """What a step of a move is called among the metrics."""
-    return f"step_{step}_ns"
-
-
-METRICS_HERE = {  # beside those of ``collectors.metrics``, which are part of every run's id
-    "delivery_gap_ns": Metric("ns", "the longest time without a delivery of a topic around its move", NAME),
-    "rest_ns": Metric("ns", "from the question to unload a topic to REST's answer", NAME),
-    "landed_count": Metric("count", "of a move: 1 where the unit went as it was told to", NAME),
-    **{
-        step_metric(step): Metric("ns", f"step {step.upper()} of a move, by the broker's own log", NAME)
-        for step in STEPS
-    },
-}
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,13 @@
 
 from dataclasses import replace
 
-from collectors.metrics import METRICS
 from core.clients import ClientLoad
 from core.errors import SpecError
 from core.units import duration_ns, duration_text
 from studies.api import Journal, Point, Study, expected_s
 from studies.placement.asked import Spell
 from studies.placement.tables import client_rows, latency_rows, window_rows
-from studies.placement_on_pulsar.asked import METRICS_HERE, NAME, Config, PulsarJournal, PulsarRequest
+from studies.placement_on_pulsar.asked import NAME, Config, PulsarJournal, PulsarRequest
 from studies.spec import RunSpec
 from studies.tables import columns, fault_rows, histogram_of, sample_rows
 from systems.api import System
@@ -42,7 +41,6 @@ def asked(point: Point, config: Config) -> PulsarRequest:
 
 def journal(point: Point, asked: PulsarRequest, shown: PulsarJournal) -> Journal:
     """The tables of a run."""
-    METRICS.update(METRICS_HERE)
     window_ns = duration_ns(asked.rule.window)
     tables = {
         "samples": sample_rows(shown.samples),
