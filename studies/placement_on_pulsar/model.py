@@ -115,7 +115,7 @@ class ModelledPulsar:
             for role, numbers in ((Role.PRODUCER, crew.producing), (Role.CONSUMER, crew.consuming)):
                 for number in numbers:
                     self.topics[crew.topics[number]].clients[f"{crew.node}.{number}", role] = None
-        self.samples: list[Sample] = []  # as of a live run, each from when it began, but for steps, from their end
+        self.samples: list[Sample] = []  # as of a live run, each from when it began, but for the unload, from its end
         self._rng, self._cores = rng, _Cores(costs.cores)
         self._trip_ns = {name: 2 * asked.topology.path(name, store).one_way_delay_ns for name in names}
         self._period_ns = round(SECOND_NS / asked.load.topics[0].rate_rps)  # topics are alike
