@@ -71,6 +71,9 @@ class _Rule(Protocol):
     @property
     def access(self) -> str: ...
 
+    @property
+    def window(self) -> str: ...
+
 
 @dataclass(frozen=True)
 class TopicsRequest:

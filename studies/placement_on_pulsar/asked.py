@@ -1,6 +1,6 @@
 """What a testbed is told and gives back when a control plane places the topics of a real Pulsar."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -8,15 +8,13 @@ from typing import NamedTuple
 from core.clients import Joined, Left, Moved, Role
 from core.errors import SpecError
 from core.limits import RoundCount
-from core.records import Int64, Json, Sample
+from core.records import Int64, Json
 from core.units import MILLISECOND_NS, duration_ns, duration_text
 from studies.api import check_least
-from studies.placement.asked import Spell, TopicsRequest
+from studies.placement.asked import PlacementJournal, TopicsRequest
 from systems.parts.options import choice, span_ns
 from testbed.faults import Fault, read_faults
 from testbed.servers.pulsar.settings import MOST_SESSION_MS
-from testbed.trust.accounts import Fate
-from testbed.trust.evidence import RunEvidence
 
 NAME = "placement-on-pulsar"
 FIRST, EACH, ONE = "first", "each", "one"
@@ -177,16 +175,8 @@ def _crew(host: str, name: str, doings: Sequence[Joined | Left]) -> ClientCrew:
     return ClientCrew(host, name, topics, tuple(there[Role.PRODUCER]), tuple(there[Role.CONSUMER]), tuple(changes))
 
 
-@dataclass(frozen=True)
-class PulsarJournal:
-    """What a run showed; latencies are of first deliveries, of all consumers, from when a message was due.
+@dataclass(frozen=True, kw_only=True)
+class PulsarJournal(PlacementJournal):
+    """Latencies are of first deliveries, of all consumers, from when a message was due."""
 
-    ``fates``: of each topic's messages.
-    """
-
-    samples: Sequence[Sample]
-    spells: Sequence[Spell]
     latency_ns: Int64
-    evidence: RunEvidence
-    faults: Sequence[tuple[int, Fault]]
-    fates: Mapping[str, Fate]

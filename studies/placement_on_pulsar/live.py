@@ -124,7 +124,9 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
                 late for _, _, metric, late in trouble.samples if metric == HANDOVER_LATENESS
             ]
         ordered = sorted([*samples, *trouble.samples, *told.samples], key=lambda row: row[:3])
-        return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence(), trouble.faults, told.fates)
+        return PulsarJournal(
+            ordered, spells, told.fates, trouble.faults, evidence=observer.evidence(), latency_ns=told.latency_ns
+        )
 
 
 def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, store: str) -> PulsarScript:
