@@ -156,10 +156,7 @@ def _journal(
     crashes = [Event(at_ns, fault.node, "crash") for at_ns, fault in trouble.faults if isinstance(fault, Crash)]
     events = read_events(site, folder, script.brokers)
     spells, samples = ownership([*events, *(crash for crash in crashes if crash.broker in script.brokers)], until_ns)
-    samples += trouble.samples
-    for name in fleet.names:
-        samples += [(at_ns, name, metric, value) for at_ns, metric, value in fleet.records(name).samples]
-    samples = [row for row in samples if row[0] <= until_ns] + told.samples
+    samples = [row for row in [*samples, *trouble.samples, *fleet.samples()] if row[0] <= until_ns] + told.samples
     samples.sort(key=lambda row: row[:3])
     trouble.tell(findings, until_ns, told.lateness_ns, told.account)
     holders = {*script.brokers, script.store}  # without the store brokers begin anew

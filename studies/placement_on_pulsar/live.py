@@ -12,7 +12,6 @@ from functools import partial
 from secrets import token_hex
 
 from core.errors import SpecError
-from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from studies.placement.live import Trouble
 from studies.placement.script import write_script
@@ -112,7 +111,7 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             until_ns, epoch_ns = asked.duration_ns, trouble.play.epoch_ns
             moves = [move for move in moves_of(site, script) if move.asked_at_ns < epoch_ns + until_ns]
             told = told_of(asked, epoch_ns, crews, moves)
-            samples = [row for name in fleet.names for row in _samples(fleet, name) if row[0] <= until_ns]
+            samples = [row for row in fleet.samples() if row[0] <= until_ns]
             samples += step_samples(map(cluster.log_of, script.brokers), script, epoch_ns, until_ns)
             spells = spells_of(owned_of(site, script), epoch_ns, until_ns)
             trouble.tell(observer.findings, until_ns, told.lateness_ns, told.account)
@@ -195,10 +194,6 @@ def _play(site: Site, asked: PulsarRequest, fleet: NodeFleet, play: Play, crews:
     for hired in crews:
         hired.traffic.end()
     rest_all([hired.traffic for hired in crews], REST_S)
-
-
-def _samples(fleet: NodeFleet, name: str) -> list[Sample]:
-    return [(at_ns, name, metric, value) for at_ns, metric, value in fleet.records(name).samples]
 
 
 def _lost(cluster: PulsarCluster, serf: SerfCluster, killed: Sequence[ServerProcess]) -> tuple[str, ...]:
