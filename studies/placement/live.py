@@ -17,7 +17,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.accounts import Event, accounts, ownership, read_events, read_records
 from studies.placement.asked import PlacementJournal, PlacementRequest
 from studies.placement.script import BrokerAt, Deed, Script, TopicAt, deeds_of, write_script
-from studies.placement.servers import Servers, profile_of
+from studies.placement.servers import Servers
 from systems.placement.cast import cast_of
 from testbed.api import Testbed
 from testbed.brokers import nsq
@@ -26,6 +26,7 @@ from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
+from testbed.servers.serf import profile_of
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.observed import HANDOVER_LATENESS, Findings
 
@@ -181,8 +182,7 @@ def check(testbed: Testbed, asked: PlacementRequest) -> None:
                 raise SpecError(f"{fault}: clients are not crashed live", "crash a broker, the store or an agent")
         elif not testbed.has_links:
             raise SpecError(f"{fault}: there are no links to change", "use --testbed mininet, or virtual")
-    if not profile_of(asked.config):
-        raise SpecError(f"probe = {asked.config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
+    profile_of(asked.config.span("probe"))
     for name in (*asked.load.homes, *(topic.name for topic in asked.load.topics)):
         try:
             nsq.name_bytes(name)

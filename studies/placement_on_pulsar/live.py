@@ -15,7 +15,6 @@ from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from studies.placement.live import Trouble
 from studies.placement.script import write_script
-from studies.placement.servers import JOIN_S, profile_of
 from studies.placement_on_pulsar.accounts import Hired, moves_of, owned_of, spells_of, step_samples, told_of
 from studies.placement_on_pulsar.asked import EACH, ONE, ClientCrew, PulsarJournal, PulsarRequest
 from studies.placement_on_pulsar.load import due_of
@@ -32,7 +31,7 @@ from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
 from testbed.servers.pulsar.settings import session_settings, shedding_settings
 from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, let_go, make_topics, put_topics, rest_all
-from testbed.servers.serf import SerfCluster
+from testbed.servers.serf import SerfCluster, profile_of
 from testbed.servers.server import ServerProcess
 
 LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
@@ -59,8 +58,7 @@ def check(testbed: Testbed, asked: PulsarRequest) -> None:
             case _:
                 fix = "crash a manager or a broker, restart a manager, or change a link"
                 raise SpecError(f"{fault}: not beside Pulsar", fix)
-    if not profile_of(asked.config):
-        raise SpecError(f"probe = {asked.config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
+    profile_of(asked.config.span("probe"))
 
 
 def servers(asked: PulsarRequest) -> PulsarWanted:
@@ -82,8 +80,8 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
     """The same on a cluster that is up, which may carry out several runs, in a fresh tenant each."""
     site, cast = cluster.site, cast_of(cluster.site.topology.node_names())
     with ExitStack() as stack:
-        serf = stack.enter_context(SerfCluster(site, cast.agents, profile_of(asked.config)))
-        serf.start(JOIN_S)
+        serf = stack.enter_context(SerfCluster(site, cast.agents, profile_of(asked.config.span("probe"))))
+        serf.start()
         joined_s = time.monotonic()
         fleet = NodeFleet(site, deployed(asked.system), asked.config, asked.seed)
         stack.callback(fleet.stop)
