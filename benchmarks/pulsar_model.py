@@ -117,9 +117,9 @@ def _downtimes(samples: Sequence[Sample]) -> Iterable[float]:
     """Of each move and client the longest around it, as Fig. 7 has them."""
     moves = defaultdict[str, list[tuple[int, float]]](list)
     longest: dict[tuple[str, int], float] = {}
-    for at_ns, topic, metric, value in samples:
-        if metric == "rest_ns":
-            moves[topic].append((at_ns, at_ns + value + ANSWERED_NS))
+    for at_ns, step, metric, value in samples:
+        if metric == "move_step_ns" and step.startswith("request of "):
+            moves[step.removeprefix("request of ")].append((at_ns, at_ns + value + ANSWERED_NS))
     for at_ns, client, metric, value in samples:
         for asked_ns, over_ns in moves[client.rpartition(" of ")[2]] if metric == DOWNTIME else ():
             if at_ns <= over_ns and at_ns + value >= asked_ns:

@@ -17,6 +17,7 @@ class Metric(NamedTuple):
 
 _LIMITERS, _THROTTLER, _ERLANG = "the study of limiters", "throttler", "the study of nodes in Erlang"
 _PLACEMENT, _ADAPTOR = "systems that place topics", "tb-adaptor"
+_PULSAR = "study placement-on-pulsar"
 _LIVE, _NETWORK = "live runs", "networks, virtual and real"
 _DELAYER = "the user-space delayer of testbed mininet"
 _CLOCKS = "hosts with clocks of their own (ssh)"
@@ -54,7 +55,10 @@ METRICS: dict[str, Metric] = {
     "infeasible_split_count": Metric("count", "1: the envelope cannot be split by the loads told", _ADAPTOR),
     "wrap_count": Metric("count", "how often copies of a trace started over in a round", "the workload trace"),
     "dropped_count": Metric("count", "messages that a broker dropped in the fresh round", "limiters that drop"),
-    "migration_count": Metric("count", "publishers that went to another broker", _LIVE),
+    "migration_count": Metric(
+        "count", "publishers that went to another broker; of a move on Pulsar: 1 where the topic went as it was to",
+        "studies in which publishers or topics move",
+    ),
     "migration_told_count": Metric("count", "those of them that their old broker had told where to go", _LIVE),
     # placement
     "elected_count": Metric("count", "1: the node has become the load manager", _PLACEMENT),
@@ -63,6 +67,11 @@ METRICS: dict[str, Metric] = {
     "monitoring_bytes": Metric("bytes", "of a broker's load report", _PLACEMENT),
     "utilisation_ratio": Metric("ratio", "of the resource that a broker uses most: see its report", _PLACEMENT),
     "client_downtime_ns": Metric("ns", "from a connection's close to the next", _PLACEMENT),
+    "move_step_ns": Metric(
+        "ns", "a move's step, its node 'request of TOPIC': from the question to REST's answer; by the broker's log, as "
+        "they end: unload, and in it release, assign and disconnect", _PULSAR,
+    ),
+    "delivery_gap_ns": Metric("ns", "the longest time without a delivery of a topic around its move", _PULSAR),
     "unanswered_count": Metric("count", "a Serf agent did not say where; a limiter decided without its server", _LIVE),
     "early_open_count": Metric("count", "1: a broker had a topic before the last one had drained it", _LIVE),
     "drain_ns": Metric("ns", "from a topic's fence until all was delivered", _LIVE),

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-from collectors.metrics import METRICS
 from tests.pulsar_cluster import started
 
 settings.register_profile("ratebed", deadline=None, derandomize="CI" in os.environ)
@@ -25,15 +24,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if hasattr(getattr(item, "module", None), "needs"):
             item.add_marker(pytest.mark.live)
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
-
-
-@pytest.fixture(autouse=True)
-def metrics_of_the_tree() -> Iterator[None]:
-    """A study enters metrics of its own where it runs: no test sees another's."""
-    before = dict(METRICS)
-    yield
-    METRICS.clear()
-    METRICS.update(before)
 
 
 @pytest.fixture

@@ -111,7 +111,7 @@ def _moves(data: Data) -> Frame:
     from pyspark.sql import functions as f
 
     meanwhile = f.col("at_ns").between(FROM_S * SECOND_NS, UNTIL_S * SECOND_NS)
-    landed = data.samples.where((f.col("metric") == "landed_count") & (f.col("value") > 0))
+    landed = data.samples.where((f.col("metric") == "migration_count") & (f.col("value") > 0))
     count = f.count(f.when(meanwhile, 1)).alias("move_count")
     counted = _of_runs(data, landed.groupBy("run_id").agg(count))
     return counted.fillna({"move_count": 0}) if counted.move_count.notna().any() else counted

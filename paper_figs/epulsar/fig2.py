@@ -23,12 +23,11 @@ from paper_figs.series import frame_of
 from paper_figs.style import Style, series, style_of
 
 SYSTEMS = ("pulsar", "epulsar")
-DOWNTIME_NS, MIGRATION_NS, REST_NS = "client_downtime_ns", "migration_ns", "rest_ns"
-RELEASE_NS, ASSIGN_NS, DISCONNECT_NS, UNLOAD_NS = (
-    f"step_{step}_ns" for step in ("release", "assign", "disconnect", "unload")
-)
-TOLD_ON_PULSAR = [DOWNTIME_NS, MIGRATION_NS, REST_NS, RELEASE_NS, ASSIGN_NS, DISCONNECT_NS, UNLOAD_NS]
+DOWNTIME_NS, MIGRATION_NS, STEP_NS = "client_downtime_ns", "migration_ns", "move_step_ns"
 CLIENT, TOPIC = "producer-1-1", "topic-1"
+AWAY, REQUEST, RELEASE, ASSIGN, DISCONNECT, UNLOAD = (  # whose samples on Pulsar are of the topic's move
+    f"{one} of {TOPIC}" for one in ("producer", "request", "release", "assign", "disconnect", "unload")
+)
 LIFELINES = ("client", "old broker", "new broker", "store", "load manager")
 WAN = f"{WAN_MS}ms"  # one way: that of Fig. 7b
 MIGRATION, DOWNTIME, LIFELINE = series("", 5), series("", 0), Style("", "#777777", "", "-")
@@ -95,9 +94,9 @@ def tables(data: Data) -> FigureTables:
     mine = data.samples.where(f.col("metric").isin(DOWNTIME_NS, MIGRATION_NS)).join(systems, "run_id")
     spans = mine.groupBy("system").pivot("metric", [DOWNTIME_NS, MIGRATION_NS]).agg(f.first("value"))
     spans = spans.selectExpr("system", f"{DOWNTIME_NS} / 1e6 downtime_ms", f"{MIGRATION_NS} / 1e6 migration_ms")
-    told = data.samples.where(f.col("metric").isin(TOLD_ON_PULSAR)).join(systems, "run_id")
+    told = data.samples.where(f.col("metric").isin(DOWNTIME_NS, MIGRATION_NS, STEP_NS)).join(systems, "run_id")
     said = collect(told.select("system", "at_ns", "node", "metric", "value"), ["system", "at_ns", "node", "metric"])
-    is_pulsars = (said.metric == REST_NS).any()
+    is_pulsars = (said.metric == STEP_NS).any()
     return {"arrows": arrows_on_pulsar(said) if is_pulsars else _arrows(messages), "spans": collect(spans, ["system"])}
 
 
@@ -150,20 +149,19 @@ def arrows_on_pulsar(samples: Frame) -> Frame:
     """
     arrows: list[tuple[str, str, str, str, float, float]] = []
     for system, part in samples.groupby("system"):
-        rows = part[part.node.isin([TOPIC, f"producer of {TOPIC}"]) | (part.metric == MIGRATION_NS)]
-        asked_ns = rows[rows.metric == REST_NS].at_ns.min()
-        first = rows[rows.at_ns >= asked_ns].drop_duplicates("metric").set_index("metric")[["at_ns", "value"]]
+        rows = part.assign(node=part.node.where(part.metric != MIGRATION_NS, MIGRATION_NS))  # whichever manager's
+        asked_ns = rows[rows.node == REQUEST].at_ns.min()
+        first = rows[rows.at_ns >= asked_ns].drop_duplicates("node").set_index("node")[["at_ns", "value"]]
         at_ns, span_ns = first.at_ns.to_dict(), first.value.to_dict()
-        released_ns, closed_ns = at_ns[MIGRATION_NS], at_ns[DOWNTIME_NS]
+        released_ns, closed_ns = at_ns[MIGRATION_NS], at_ns[AWAY]
         began_ns = {name: at_ns[name] - span_ns[name] for name in at_ns}  # of what is told when it ends
-        whole = RELEASE_NS not in at_ns
-        steps = {"Unload": UNLOAD_NS} if whole else {"Fence": RELEASE_NS, "Own": ASSIGN_NS}
+        steps = {"Fence": RELEASE, "Own": ASSIGN} if RELEASE in at_ns else {"Unload": UNLOAD}
         spans = {
             "Release": (began_ns[MIGRATION_NS], asked_ns),
             **{message: (began_ns[name], at_ns[name]) for message, name in steps.items() if name in at_ns},
-            "Close": (min(closed_ns, began_ns.get(DISCONNECT_NS, closed_ns)), closed_ns),
-            "Return": (closed_ns, closed_ns + span_ns[DOWNTIME_NS]),
-            "Released": (asked_ns + span_ns[REST_NS], released_ns),
+            "Close": (min(closed_ns, began_ns.get(DISCONNECT, closed_ns)), closed_ns),
+            "Return": (closed_ns, closed_ns + span_ns[AWAY]),
+            "Released": (asked_ns + span_ns[REQUEST], released_ns),
         }
         for message, ends_ns in spans.items():
             ends_ms = ((end_ns - began_ns[MIGRATION_NS]) / MILLISECOND_NS for end_ns in ends_ns)

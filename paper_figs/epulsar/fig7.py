@@ -98,7 +98,9 @@ def tables(data: Data) -> FigureTables:
 
     mine = data.samples.where(f.col("metric").isin(MIGRATION, WITH_WAIT, GAP)).select("run_id", "metric", "value")
     mine = mine.unionByName(_downtimes(data.samples))
-    landed = data.samples.where("metric = 'landed_count'").groupBy("run_id").agg(f.sum("value").alias("landed_count"))
+    landed = (
+        data.samples.where("metric = 'migration_count'").groupBy("run_id").agg(f.sum("value").alias("landed_count"))
+    )
     spans = {"p50_ms": "percentile(value, 0.5)", "p95_ms": "percentile(value, 0.95)", "largest_ms": "max(value)"}
     in_ms = [f.expr(f"{span} / {MILLISECOND_NS}").alias(name) for name, span in spans.items()]
     metrics = mine.groupBy("run_id", "metric").agg(f.count("value").alias("count"), *in_ms)
@@ -119,12 +121,11 @@ def _downtimes(samples: SparkFrame) -> SparkFrame:
     """
     from pyspark.sql import functions as f
 
-    moves = samples.where("metric = 'rest_ns'").selectExpr(
-        "run_id", "node as topic", "at_ns as asked_ns", f"at_ns + value + {ANSWERED_NS} as over_ns"
+    topic = "substring_index(node, ' of ', -1) as topic"
+    moves = samples.where("metric = 'move_step_ns' and node like 'request of %'").selectExpr(
+        "run_id", topic, "at_ns as asked_ns", f"at_ns + value + {ANSWERED_NS} as over_ns"
     )
-    away = samples.where(f"metric = '{DOWNTIME}'").selectExpr(
-        "run_id", "metric", "value", "at_ns", "node", "substring_index(node, ' of ', -1) as topic"
-    )
+    away = samples.where(f"metric = '{DOWNTIME}'").selectExpr("run_id", "metric", "value", "at_ns", "node", topic)
     around = away.join(moves, ["run_id", "topic"]).where("at_ns <= over_ns and at_ns + value >= asked_ns")
     longest = around.groupBy("run_id", "metric", "node", "asked_ns").agg(f.max("value").alias("value"))
     others = away.join(moves.select("run_id").distinct(), "run_id", "left_anti")

@@ -47,14 +47,13 @@ def run(site: Site, asked: Controlling) -> Controlled:
 def _told(fleet: NodeFleet, topic: str, until_ns: int) -> tuple[list[Sample], list[tuple[int, str, SetBucket]]]:
     """Samples, and the commands that brokers were given; what nodes did while the load drained is left out."""
     fleet.statuses("finish")
-    rows, commands = [], []
+    rows = [row for row in fleet.samples() if row[0] < until_ns]
+    commands = []
     for name in fleet.names:
-        told = [sample for sample in fleet.records(name).samples if sample[0] < until_ns]
-        rows += [(at_ns, name, metric, value) for at_ns, metric, value in told]
         # A broker's node tells of each limit that it has set, its rate first.
-        rates = [sample for sample in told if sample[1] == "bucket_rate_rps"]
-        bursts = [sample for sample in told if sample[1] == "bucket_burst_count"]
-        for (at_ns, _, rate_rps), (_, _, burst_count) in zip(rates, bursts, strict=False):
+        rates = [row for row in rows if row[1:3] == (name, "bucket_rate_rps")]
+        bursts = [row for row in rows if row[1:3] == (name, "bucket_burst_count")]
+        for (at_ns, _, _, rate_rps), (_, _, _, burst_count) in zip(rates, bursts, strict=False):
             commands.append((at_ns, name, SetBucket(topic, rate_rps, burst_count)))
     rows.sort(key=lambda row: row[:3])
     commands.sort(key=lambda row: row[:2])

@@ -15,7 +15,7 @@ from collectors import procfs
 from collectors.probes import ALL_EVERY_S
 from core.errors import MachineError, SpecError
 from core.records import Sample
-from core.units import SECOND_NS, duration_text
+from core.units import SECOND_NS
 from studies.coordinates.asked import Located, Locating
 from studies.coordinates.plan import Plan
 from systems.parts.coordinates import Coordinates, stacked
@@ -23,20 +23,10 @@ from systems.parts.vivaldi import SERF, Coordinate
 from testbed.api import Testbed
 from testbed.hosts.site import Site
 from testbed.play import Observer, Play
-from testbed.servers.serf import PROBE_EVERY_S, SerfCluster, SerfServer
+from testbed.servers.serf import SerfCluster, SerfServer, profile_of
 from testbed.trust.fidelity import SCALE_NS
 
 UNKNOWN = Coordinate((nan,) * SERF.dimensions, nan, nan, nan)
-JOIN_S = 60.0
-
-
-def profile_of(interval_ns: int) -> str:
-    """The profile of Serf that probes so often; SpecError where none does."""
-    for profile, every_s in PROBE_EVERY_S.items():
-        if round(every_s * SECOND_NS) == interval_ns:
-            return profile
-    known = " or ".join(f"{every_s:g} s ({profile})" for profile, every_s in PROBE_EVERY_S.items())
-    raise SpecError(f"Serf agents do not probe every {duration_text(interval_ns)}", f"give an interval of {known}")
 
 
 def run(site: Site, plan: Plan) -> Located:
@@ -48,7 +38,7 @@ def locate_live(site: Site, locating: Locating) -> Located:
     """The agents' own coordinates at every read.  LinkError where a path is not as the topology wants it."""
     observer = Observer(site, SCALE_NS)
     with SerfCluster(site, locating.nodes, profile_of(locating.interval_ns)) as cluster:
-        cluster.start(JOIN_S)
+        cluster.start()
         with observer.watch:
             play = Play()
             for move in locating.handovers:

@@ -5,13 +5,12 @@ broker's own OK says less, that it has the message in its memory.  A broker that
 node, and comes back with its last sub-bucket, empty; what of it was not confirmed is offered again, and counted.
 """
 
-from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
 from core.errors import SpecError
-from core.records import Block, Envelope, Int64, Sample
+from core.records import Block, Envelope, Int64
 from core.units import SECOND_NS, duration_ns
 from studies.distribution.live import LiveDeployment, check_brokers
 from studies.distribution.window import Window
@@ -128,7 +127,7 @@ def run(site: Site, asked: Moving) -> MovingShown:
             go = partial(fleet.go, offsets_ns={})
             deployment.play(0, asked.duration_ns, deployment.faults, go, LEAD_NS)
             fleet.statuses("finish")
-            everything = sorted(_samples(fleet))
+            everything = sorted(fleet.samples())
         finally:
             fleet.stop()
         counters = deployment.publishers.counters()
@@ -141,13 +140,6 @@ def run(site: Site, asked: Moving) -> MovingShown:
             envelope, windows, told.found, told.transfers, max(0, ordered - (counters["moves"] - begun)), samples,
             messages, deployment.evidence(),
         )  # fmt: skip
-
-
-def _samples(fleet: NodeFleet) -> Iterable[Sample]:
-    """Of all nodes."""
-    for name in fleet.names:
-        for at_ns, metric, value in fleet.records(name).samples:
-            yield at_ns, name, metric, value
 
 
 def check(testbed: Testbed, asked: Moving) -> None:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
@@ -64,8 +64,19 @@ class Config:
                 raise SpecError(f"study placement: {name} = {getattr(self, name)}", "give a value above 0")
 
 
+class _Rule(Protocol):
+    @property
+    def duration(self) -> str: ...
+
+    @property
+    def access(self) -> str: ...
+
+    @property
+    def window(self) -> str: ...
+
+
 @dataclass(frozen=True)
-class PlacementRequest:
+class TopicsRequest:
     """Let ``system`` place the topics of ``load`` on the sites of ``without_clients``; clients come, go and move."""
 
     system: System
@@ -73,8 +84,7 @@ class PlacementRequest:
     without_clients: Topology
     load: ClientLoad
     seed: int
-    rule: Config
-    faults: tuple[Fault, ...]  # those of ``rule``, read
+    rule: _Rule
 
     @cached_property
     def duration_ns(self) -> int:
@@ -82,19 +92,19 @@ class PlacementRequest:
         return duration_ns(self.rule.duration)
 
     @cached_property
-    def machine(self) -> BrokerMachine:
-        """What each broker has."""
-        return BrokerMachine(*(getattr(self.rule, name) for name in BrokerMachine.__struct_fields__))
-
-    @cached_property
     def access_ns(self) -> int:
         """Client to site, one way."""
         return duration_ns(self.rule.access)
 
     @cached_property
+    def homes(self) -> dict[str, int]:
+        """Clients' host -> the site where it begins: a host each."""
+        return self.load.homes
+
+    @cached_property
     def topology(self) -> Topology:
         """With the clients' hosts."""
-        return with_clients(self.without_clients, self.load.homes, self.access_ns)
+        return with_clients(self.without_clients, self.homes, self.access_ns)
 
     @cached_property
     def places(self) -> list[EdgeSite]:
@@ -110,6 +120,19 @@ class PlacementRequest:
         """Of clients, to the switch of another site."""
         moves = (happening for happening in self.happenings if isinstance(happening, Moved))
         return [Handover(move.at_ns, move.client, self.places[move.site].name) for move in moves]
+
+
+@dataclass(frozen=True)
+class PlacementRequest(TopicsRequest):
+    """On brokers of our own."""
+
+    rule: Config
+    faults: tuple[Fault, ...]  # those of ``rule``, read
+
+    @cached_property
+    def machine(self) -> BrokerMachine:
+        """What each broker has."""
+        return BrokerMachine(*(getattr(self.rule, name) for name in BrokerMachine.__struct_fields__))
 
 
 class Spell(NamedTuple):

@@ -6,17 +6,18 @@ and when; while the run lasts, the harness lets faults and handovers happen, and
 """
 
 import time
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
 from core.errors import SpecError
-from core.records import Sample
+from core.records import Int64, Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.accounts import Event, accounts, ownership, read_events, read_records
 from studies.placement.asked import PlacementJournal, PlacementRequest
 from studies.placement.script import BrokerAt, Deed, Script, TopicAt, deeds_of, write_script
-from studies.placement.servers import Servers, profile_of
+from studies.placement.servers import Servers
 from systems.placement.cast import cast_of
 from testbed.api import Testbed
 from testbed.brokers import nsq
@@ -25,6 +26,8 @@ from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
+from testbed.servers.serf import profile_of
+from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.observed import HANDOVER_LATENESS, Findings
 
 LEAD_NS = SECOND_NS  # from the last word before the run to its time 0
@@ -55,14 +58,14 @@ def run(site: Site, asked: PlacementRequest) -> PlacementJournal:
         fleet.connect()
         time.sleep(max(0.0, joined_s + asked.rule.warm_up_rounds * WARM_UP_ROUND_S - time.monotonic()))
         with observer.watch:
-            timeline = _Run(site, servers, fleet, asked)
-            timeline.carry_out()
+            trouble = Trouble(site, fleet, asked.handovers(), asked.faults, servers.crash, servers.restart)
+            _play(site, fleet, trouble.play, asked.duration_ns)
             observer.findings.lost_agents = servers.lost()
             fleet.statuses("finish")
             observer.findings.broker_stats = {
                 broker.name: servers.brokers.stats(number) for number, broker in enumerate(servers.brokers)
             }
-            journal = timeline.journal(script, observer.findings)
+            journal = _journal(site, asked, fleet, script, trouble, observer.findings)
         return replace(journal, evidence=observer.evidence())
 
 
@@ -85,63 +88,81 @@ def _script(servers: Servers, asked: PlacementRequest) -> Script:
     )
 
 
-class _Run:
-    def __init__(self, site: Site, servers: Servers, fleet: NodeFleet, asked: PlacementRequest):
-        self._site, self._servers, self._fleet, self._asked = site, servers, fleet, asked
-        self._faults: list[tuple[int, Fault]] = []
-        self._samples: list[Sample] = []
-        self._play = Play(fleet.check)
+class Trouble:
+    """What goes wrong in a run, and who moves, when it is due; ``faults``: what has gone wrong until now.
 
-    def carry_out(self) -> None:
-        """From time 0 until what was sent has come."""
-        for move in self._asked.handovers():
-            self._play.plan(move.at_ns, partial(self._move, move))
-        for fault in self._asked.faults:
-            self._play.plan(fault.at_ns, partial(self._fail, fault))
-        self._site.epoch_ns = self._play.begin(LEAD_NS)
-        self._fleet.go(self._site.epoch_ns, {})
-        self._play.until(self._asked.duration_ns + SETTLE_NS)
+    ``crash``, ``restart``: what becomes of the server beside a node, before the node's own process.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        fleet: NodeFleet,
+        handovers: Sequence[Handover],
+        faults: Sequence[Fault],
+        crash: Callable[[str], None],
+        restart: Callable[[str], None] = lambda node: None,
+    ):
+        self._site, self._fleet, self._crash, self._restart = site, fleet, crash, restart
+        self.faults: list[tuple[int, Fault]] = []
+        self.samples: list[Sample] = []  # how late clients were moved
+        self.play = Play(fleet.check)
+        for move in handovers:
+            self.play.plan(move.at_ns, partial(self._move, move))
+        for fault in faults:
+            self.play.plan(fault.at_ns, partial(self._fail, fault))
 
     def _move(self, move: Handover) -> None:
         self._site.apply(move)
-        late_ns = self._play.now_ns() - move.at_ns
-        self._samples.append((move.at_ns, move.host, HANDOVER_LATENESS, float(late_ns)))
+        late_ns = self.play.now_ns() - move.at_ns
+        self.samples.append((move.at_ns, move.host, HANDOVER_LATENESS, float(late_ns)))
 
     def _fail(self, fault: Fault) -> None:
-        if isinstance(fault, Crash):
-            self._faults.append((self._play.now_ns(), fault))
-            self._servers.crash(fault.node)
-            self._fleet.crash(fault.node)
-            return
-        if isinstance(fault, Restart):
-            self._servers.restart(fault.node)
-            self._fleet.restart(fault)
-        else:
-            self._site.apply(fault)
-        self._faults.append((self._play.now_ns(), fault))
+        match fault:
+            case Crash(node=node):
+                self.faults.append((self.play.now_ns(), fault))
+                self._crash(node)
+                self._fleet.crash(node)
+                return
+            case Restart(node=node):
+                self._restart(node)
+                self._fleet.restart(fault)
+            case _:
+                self._site.apply(fault)
+        self.faults.append((self.play.now_ns(), fault))
 
-    def journal(self, script: Script, findings: Findings) -> PlacementJournal:
-        """What everybody wrote down, brought home."""
-        until_ns, folder = self._asked.duration_ns, self._site.folder / "clients"
-        told = accounts(script, read_records(self._site, folder, script.clients), self._asked.load.topics)
-        crashes = [Event(at_ns, fault.node, "crash") for at_ns, fault in self._faults if isinstance(fault, Crash)]
-        events = read_events(self._site, folder, script.brokers)
-        spells, samples = ownership(
-            [*events, *(crash for crash in crashes if crash.broker in script.brokers)], until_ns
-        )
-        samples += self._samples
-        for name in self._fleet.names:
-            samples += [(at_ns, name, metric, value) for at_ns, metric, value in self._fleet.records(name).samples]
-        samples = [row for row in samples if row[0] <= until_ns] + told.samples
-        samples.sort(key=lambda row: row[:3])
-        findings.played(self._play.epoch_ns, self._play.epoch_ns + until_ns)
-        findings.late(told.lateness_ns)
-        findings.account = told.account
-        findings.disturbed(self._play.epoch_ns, self._faults)
-        holders = {*script.brokers, script.store}  # without the store brokers begin anew
-        findings.broker_killed = any(crash.broker in holders for crash in crashes)
-        findings.handover_lateness_ns = [late for _, _, metric, late in self._samples if metric == HANDOVER_LATENESS]
-        return PlacementJournal(samples, spells, told.fates, self._faults)
+    def tell(self, findings: Findings, until_ns: int, lateness_ns: Int64, account: DeliveryAccount) -> None:
+        """So long the run was; so late its messages were sent, and this became of them."""
+        begin_ns = self.play.epoch_ns
+        findings.played(begin_ns, begin_ns + until_ns)
+        findings.late(lateness_ns)
+        findings.account = account
+        findings.disturbed(begin_ns, self.faults)
+        findings.handover_lateness_ns = [late_ns for _, _, _, late_ns in self.samples]
+
+
+def _play(site: Site, fleet: NodeFleet, play: Play, until_ns: int) -> None:
+    """From time 0 until what was sent has come."""
+    site.epoch_ns = play.begin(LEAD_NS)
+    fleet.go(site.epoch_ns, {})
+    play.until(until_ns + SETTLE_NS)
+
+
+def _journal(
+    site: Site, asked: PlacementRequest, fleet: NodeFleet, script: Script, trouble: Trouble, findings: Findings
+) -> PlacementJournal:
+    """What everybody wrote down, brought home."""
+    until_ns, folder = asked.duration_ns, site.folder / "clients"
+    told = accounts(script, read_records(site, folder, script.clients), asked.load.topics)
+    crashes = [Event(at_ns, fault.node, "crash") for at_ns, fault in trouble.faults if isinstance(fault, Crash)]
+    events = read_events(site, folder, script.brokers)
+    spells, samples = ownership([*events, *(crash for crash in crashes if crash.broker in script.brokers)], until_ns)
+    samples = [row for row in [*samples, *trouble.samples, *fleet.samples()] if row[0] <= until_ns] + told.samples
+    samples.sort(key=lambda row: row[:3])
+    trouble.tell(findings, until_ns, told.lateness_ns, told.account)
+    holders = {*script.brokers, script.store}  # without the store brokers begin anew
+    findings.broker_killed = any(crash.broker in holders for crash in crashes)
+    return PlacementJournal(samples, spells, told.fates, trouble.faults)
 
 
 def check(testbed: Testbed, asked: PlacementRequest) -> None:
@@ -161,8 +182,7 @@ def check(testbed: Testbed, asked: PlacementRequest) -> None:
                 raise SpecError(f"{fault}: clients are not crashed live", "crash a broker, the store or an agent")
         elif not testbed.has_links:
             raise SpecError(f"{fault}: there are no links to change", "use --testbed mininet, or virtual")
-    if not profile_of(asked.config):
-        raise SpecError(f"probe = {asked.config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
+    profile_of(asked.config.span("probe"))
     for name in (*asked.load.homes, *(topic.name for topic in asked.load.topics)):
         try:
             nsq.name_bytes(name)

@@ -83,7 +83,7 @@ class Script(msgspec.Struct, frozen=True):
         return spans
 
 
-def write_script(path: Path, script: Script) -> None:
+def write_script(path: Path, script: msgspec.Struct) -> None:
     """Write it, for the run's own user alone: there are secrets in it."""
     path.parent.mkdir(exist_ok=True)
     path.touch(mode=0o600)

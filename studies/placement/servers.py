@@ -5,7 +5,6 @@ They are started before the nodes, which stand beside them; with a node's crash 
 
 from pathlib import Path
 
-from core.units import SECOND_NS
 from studies.placement.script import read_script
 from systems.api import Node
 from systems.placement.cast import cast_of
@@ -13,12 +12,10 @@ from systems.placement.options import Options
 from testbed.brokers.launcher import Brokers
 from testbed.hosts.site import Site
 from testbed.nodes.planes import Surroundings
-from testbed.servers.serf import PROBE_EVERY_S, SerfCluster
+from testbed.servers.serf import SerfCluster, profile_of
 from testbed.servers.serf_agent import SerfAgent
 from testbed.servers.zookeeper import ZooKeeperServer
 from testbed.servers.zookeeper_store import ZooKeeperStore
-
-JOIN_S = 60.0
 
 
 def stand_in(node: Node, around: Surroundings) -> Node:
@@ -31,12 +28,6 @@ def stand_in(node: Node, around: Surroundings) -> Node:
     return node
 
 
-def profile_of(options: Options) -> str:
-    """The profile of Serf that probes as often as the options say; the default one where none does."""
-    every_s = options.span("probe") / SECOND_NS
-    return next((profile for profile, span_s in PROBE_EVERY_S.items() if span_s == every_s), "")
-
-
 class Servers:
     """All servers of a run, started; ``close`` ends those that the site does not."""
 
@@ -44,10 +35,10 @@ class Servers:
         cast = cast_of(site.topology.node_names())
         self.store, self._broker_names = cast.stores[0], cast.brokers
         self.zookeeper = ZooKeeperServer(site, self.store)
-        self.serf = SerfCluster(site, cast.agents, profile_of(options))
+        self.serf = SerfCluster(site, cast.agents, profile_of(options.span("probe")))
         self.brokers = Brokers(site, cast.brokers)
         self.zookeeper.start()
-        self.serf.start(JOIN_S)
+        self.serf.start()
         self._down, self._lost = set[str](), set[str]()
 
     def lost(self) -> tuple[str, ...]:

@@ -1,23 +1,22 @@
 """The study of load managers: topics are placed while clients come, go and move."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
 import msgspec
 import numpy as np
 
-from core.clients import ClientLoad, Joined, Role
+from core.clients import Joined, Role
 from core.errors import SpecError
-from core.units import duration_ns, duration_text
+from core.units import duration_text
 from studies.api import SECONDS_PER_NODE, Journal, Point, Study, expected_s
-from studies.placement.asked import Config, PlacementJournal, PlacementRequest, Spell
-from studies.placement.tables import client_rows, latency_rows, message_rows, window_rows
+from studies.placement.asked import Config, PlacementJournal, PlacementRequest, TopicsRequest
+from studies.placement.tables import message_rows, placement_tables
 from studies.spec import RunSpec
-from studies.tables import columns, fault_rows, histogram_of, sample_rows
 from systems.api import System
 from systems.placement.options import Options
-from testbed.faults import check_faults, read_faults
-from testbed.topologies.places import sites
+from testbed.faults import Fault, check_faults, read_faults
 from workloads import load as load_workload
 from workloads.api import Offer
 
@@ -27,35 +26,35 @@ SECONDS_PER_TOPIC_MESSAGE = 5e-7  # to all of its consumers
 
 def asked(point: Point, config: Config) -> PlacementRequest:
     """SpecError where there are too few sites for the clients, or a fault cannot happen."""
-    load: ClientLoad = point.schedule
-    site_count = len(sites(point.topology))
-    if site_count < load.site_count:
-        what = f"clients at {load.site_count} sites, but topology {point.topology.name} has {site_count}"
-        raise SpecError(what, "give both the same number")
-    bounds = {topic.name: duration_text(topic.bound_ns) for topic in load.topics}
-    options = replace(point.system_config, access=config.access, bounds={**bounds, **point.system_config.bounds})
-    faults = read_faults(config.faults)
-    request = PlacementRequest(point.system, options, point.topology, load, point.spec.seed, config, faults)
-    assert point.system.nodes is not None
-    point.system.nodes(request.topology.node_names(), point.system_config, 0)  # a role that is missing: now
-    check_faults(faults, request.topology)
+    options, faults = settled_options(point, config.access), read_faults(config.faults)
+    request = PlacementRequest(point.system, options, point.topology, point.schedule, point.spec.seed, config, faults)
+    check_request(point, request, faults)
     return request
+
+
+def settled_options(point: Point, access: str) -> Options:
+    """Those of the system, which knows the clients' way and topics' bounds, where it is given no others."""
+    bounds = {topic.name: duration_text(topic.bound_ns) for topic in point.schedule.topics}
+    options: Options = point.system_config
+    return replace(options, access=access, bounds={**bounds, **options.bounds})
+
+
+def check_request(point: Point, request: TopicsRequest, faults: Sequence[Fault]) -> None:
+    """SpecError where there are too few sites for the clients, a role is missing, or a fault cannot happen."""
+    site_count = len(request.places)
+    if site_count < request.load.site_count:
+        what = f"clients at {request.load.site_count} sites, but topology {point.topology.name} has {site_count}"
+        raise SpecError(what, "give both the same number")
+    assert point.system.nodes is not None
+    point.system.nodes(request.topology.node_names(), point.system_config, 0)
+    check_faults(faults, request.topology)
 
 
 def journal(point: Point, asked: PlacementRequest, shown: PlacementJournal) -> Journal:
     """The tables of a run; the histogram is of all messages that all their consumers got."""
     latency_ns = np.concatenate([np.zeros(0, np.int64), *(fate.latency_ns for fate in shown.fates.values())])
-    tables = {
-        "samples": sample_rows(shown.samples),
-        "latency_histogram": histogram_of("end_to_end_latency", latency_ns[latency_ns >= 0]),
-        "topic_windows": window_rows(shown.fates, duration_ns(asked.rule.window)),
-        "topic_latency": latency_rows(shown.fates, duration_ns(asked.rule.window)),
-        "ownership": columns(Spell._fields, shown.spells),
-        "clients": client_rows(asked.happenings),
-        "faults": fault_rows(shown.faults),
-        "control_messages": message_rows(shown.messages),
-    }
-    return Journal(tables, evidence=shown.evidence)
+    tables = placement_tables(asked, shown, latency_ns[latency_ns >= 0])
+    return Journal({**tables, "control_messages": message_rows(shown.messages)}, evidence=shown.evidence)
 
 
 def fits(system: System) -> bool:

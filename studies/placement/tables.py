@@ -8,10 +8,25 @@ from msgspec.structs import asdict
 from collectors.histogram import BUCKET_COUNT, bucket_bounds, bucket_index
 from core.clients import Happening, Joined, Moved
 from core.records import Columns, Int64
-from studies.placement.asked import Recorded
-from studies.tables import columns
+from core.units import duration_ns
+from studies.placement.asked import PlacementJournal, Recorded, Spell, TopicsRequest
+from studies.tables import columns, fault_rows, histogram_of, sample_rows
 from systems.placement.messages import Create
 from testbed.trust.accounts import Fate
+
+
+def placement_tables(asked: TopicsRequest, shown: PlacementJournal, latency_ns: Int64) -> dict[str, Columns]:
+    """Those of every placement; ``latency_ns``: of the messages that the histogram is of."""
+    window_ns = duration_ns(asked.rule.window)
+    return {
+        "samples": sample_rows(shown.samples),
+        "latency_histogram": histogram_of("end_to_end_latency", latency_ns),
+        "topic_windows": window_rows(shown.fates, window_ns),
+        "topic_latency": latency_rows(shown.fates, window_ns),
+        "ownership": columns(Spell._fields, shown.spells),
+        "clients": client_rows(asked.happenings),
+        "faults": fault_rows(shown.faults),
+    }
 
 
 def window_rows(fates: Mapping[str, Fate], window_ns: int) -> Columns:

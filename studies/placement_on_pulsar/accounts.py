@@ -18,7 +18,7 @@ from core.records import Int64, Sample
 from studies.placement.accounts import NOTHING
 from studies.placement.asked import Spell
 from studies.placement.script import events_file
-from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest, step_metric
+from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest
 from studies.placement_on_pulsar.load import due_of
 from studies.placement_on_pulsar.planes import PulsarScript
 from testbed.hosts.site import Site
@@ -128,12 +128,12 @@ def spells_of(owned: Iterable[Owned], epoch_ns: int, until_ns: int) -> list[Spel
 
 
 def step_samples(logs: Iterable[str], script: PulsarScript, epoch_ns: int, until_ns: int) -> Iterator[Sample]:
-    """``step_…_ns`` of the run's moves, by the logs of its brokers."""
+    """``move_step_ns`` of the run's moves, by the logs of its brokers."""
     names = {f"{script.topic(name).space}/{bundle}": name for name, bundle in script.bundles().items()}
     for log in logs:
         for at_ns, step, unit, span_ns in steps_of(log):
             if unit in names and epoch_ns <= at_ns < epoch_ns + until_ns:
-                yield at_ns - epoch_ns, names[unit], step_metric(step), float(span_ns)
+                yield at_ns - epoch_ns, f"{step} of {names[unit]}", "move_step_ns", float(span_ns)
 
 
 def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: Sequence[UnitMove]) -> PulsarAccounts:
@@ -167,8 +167,9 @@ def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: 
         mine = [move for move in moves if move.unit == load.name]
         samples += [row for one in consumers for row in gaps(one, mine, epoch_ns)]
     for move in moves:
-        of_move = {"landed_count": move.landed, "rest_ns": move.answered_at_ns - move.asked_at_ns}
-        samples += [(move.asked_at_ns - epoch_ns, move.unit, metric, float(value)) for metric, value in of_move.items()]
+        asked_at_ns, span_ns = move.asked_at_ns - epoch_ns, move.answered_at_ns - move.asked_at_ns
+        samples.append((asked_at_ns, move.unit, "migration_count", float(move.landed)))
+        samples.append((asked_at_ns, f"request of {move.unit}", "move_step_ns", float(span_ns)))
     for metric in ("offered_count", "undelivered_count", "unacknowledged_count", "surplus_count"):
         samples.append((until_ns, "clients", metric, float(getattr(total, metric))))
     late = [lateness_ns(told.sent["intended_at_ns"], told.sent["sent_at_ns"]) for _, told in seen]

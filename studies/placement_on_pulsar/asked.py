@@ -1,48 +1,24 @@
 """What a testbed is told and gives back when a control plane places the topics of a real Pulsar."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from collectors.metrics import Metric
-from core.clients import ClientLoad, Happening, Joined, Left, Moved, Role
+from core.clients import Joined, Left, Moved, Role
 from core.errors import SpecError
 from core.limits import RoundCount
-from core.records import Int64, Json, Sample
+from core.records import Int64, Json
 from core.units import MILLISECOND_NS, duration_ns, duration_text
 from studies.api import check_least
-from studies.placement.asked import Spell
-from systems.api import System
+from studies.placement.asked import PlacementJournal, TopicsRequest
 from systems.parts.options import choice, span_ns
-from systems.placement.options import Options
-from testbed.faults import Fault, Handover, read_faults
-from testbed.servers.pulsar.move_steps import STEPS
+from testbed.faults import Fault, read_faults
 from testbed.servers.pulsar.settings import MOST_SESSION_MS
-from testbed.topologies.places import EdgeSite, sites, with_clients
-from testbed.topologies.topology import Topology
-from testbed.trust.accounts import Fate
-from testbed.trust.evidence import RunEvidence
 
 NAME = "placement-on-pulsar"
 FIRST, EACH, ONE = "first", "each", "one"
 MOST_ALONE = 64  # ours: clients that are a process each
-
-
-def step_metric(step: str) -> str:
-    """What a step of a move is called among the metrics."""
-    return f"step_{step}_ns"
-
-
-METRICS_HERE = {  # beside those of ``collectors.metrics``, which are part of every run's id
-    "delivery_gap_ns": Metric("ns", "the longest time without a delivery of a topic around its move", NAME),
-    "rest_ns": Metric("ns", "from the question to unload a topic to REST's answer", NAME),
-    "landed_count": Metric("count", "of a move: 1 where the unit went as it was told to", NAME),
-    **{
-        step_metric(step): Metric("ns", f"step {step.upper()} of a move, by the broker's own log", NAME)
-        for step in STEPS
-    },
-}
 
 
 @dataclass(frozen=True)
@@ -115,45 +91,20 @@ class ClientCrew(NamedTuple):
 
 
 @dataclass(frozen=True)
-class PulsarRequest:
-    """Let ``system`` place the topics of ``load`` on the sites of ``without_clients``.
+class PulsarRequest(TopicsRequest):
+    """On the brokers of a real Pulsar, or of its model.
 
     Where all clients are there from the start and stay, and a topic has one producer, and one consumer a site, a
     process stands for those of one role at a site; else each client is a process, on a host of its own, which moves.
     SpecError for clients that neither can stand for.
     """
 
-    system: System
-    config: Options
-    without_clients: Topology
-    load: ClientLoad
-    seed: int
     rule: Config
-
-    @cached_property
-    def duration_ns(self) -> int:
-        """Length of the run."""
-        return duration_ns(self.rule.duration)
 
     @cached_property
     def faults(self) -> tuple[Fault, ...]:
         """What goes wrong."""
         return read_faults(self.rule.faults)
-
-    @cached_property
-    def happenings(self) -> list[Happening]:
-        """What clients do, in order."""
-        return self.load.happenings(self.duration_ns)
-
-    @cached_property
-    def topology(self) -> Topology:
-        """With the clients' hosts."""
-        return with_clients(self.without_clients, self.homes, duration_ns(self.rule.access))
-
-    @cached_property
-    def places(self) -> list[EdgeSite]:
-        """The sites."""
-        return sites(self.without_clients)
 
     @cached_property
     def each_alone(self) -> bool:
@@ -183,11 +134,6 @@ class PulsarRequest:
             if isinstance(one, Moved):
                 found[one.client].append((one.at_ns, self.places[one.site].proxy))
         return found
-
-    def handovers(self) -> list[Handover]:
-        """Of clients, to the switch of another site."""
-        moves = (one for one in self.happenings if isinstance(one, Moved))
-        return [Handover(move.at_ns, move.client, self.places[move.site].name) for move in moves]
 
     @cached_property
     def crews(self) -> list[ClientCrew]:
@@ -229,16 +175,8 @@ def _crew(host: str, name: str, doings: Sequence[Joined | Left]) -> ClientCrew:
     return ClientCrew(host, name, topics, tuple(there[Role.PRODUCER]), tuple(there[Role.CONSUMER]), tuple(changes))
 
 
-@dataclass(frozen=True)
-class PulsarJournal:
-    """What a run showed; latencies are of first deliveries, of all consumers, from when a message was due.
+@dataclass(frozen=True, kw_only=True)
+class PulsarJournal(PlacementJournal):
+    """Latencies are of first deliveries, of all consumers, from when a message was due."""
 
-    ``fates``: of each topic's messages.
-    """
-
-    samples: Sequence[Sample]
-    spells: Sequence[Spell]
     latency_ns: Int64
-    evidence: RunEvidence
-    faults: Sequence[tuple[int, Fault]]
-    fates: Mapping[str, Fate]

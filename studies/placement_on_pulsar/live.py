@@ -11,12 +11,10 @@ from contextlib import ExitStack
 from functools import partial
 from secrets import token_hex
 
-import msgspec
-
 from core.errors import SpecError
-from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
-from studies.placement.servers import JOIN_S, profile_of
+from studies.placement.live import Trouble
+from studies.placement.script import write_script
 from studies.placement_on_pulsar.accounts import Hired, moves_of, owned_of, spells_of, step_samples, told_of
 from studies.placement_on_pulsar.asked import EACH, ONE, ClientCrew, PulsarJournal, PulsarRequest
 from studies.placement_on_pulsar.load import due_of
@@ -24,7 +22,7 @@ from studies.placement_on_pulsar.planes import PulsarScript
 from studies.placement_on_pulsar.systems import deployed
 from systems.placement.cast import cast_of
 from testbed.api import Testbed
-from testbed.faults import Crash, Fault, Handover, Heal, LinkFault, Partition, Restart
+from testbed.faults import Crash, Heal, LinkFault, Partition, Restart
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
@@ -33,9 +31,8 @@ from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
 from testbed.servers.pulsar.settings import session_settings, shedding_settings
 from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, let_go, make_topics, put_topics, rest_all
-from testbed.servers.serf import SerfCluster
+from testbed.servers.serf import SerfCluster, profile_of
 from testbed.servers.server import ServerProcess
-from testbed.trust.observed import HANDOVER_LATENESS
 
 LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
 SCALE_NS = 10 * MILLISECOND_NS  # ours: moves take tens of milliseconds
@@ -61,8 +58,7 @@ def check(testbed: Testbed, asked: PulsarRequest) -> None:
             case _:
                 fix = "crash a manager or a broker, restart a manager, or change a link"
                 raise SpecError(f"{fault}: not beside Pulsar", fix)
-    if not profile_of(asked.config):
-        raise SpecError(f"probe = {asked.config.probe!r}: no profile of Serf probes so often", "use 1s or 5s")
+    profile_of(asked.config.span("probe"))
 
 
 def servers(asked: PulsarRequest) -> PulsarWanted:
@@ -84,15 +80,15 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
     """The same on a cluster that is up, which may carry out several runs, in a fresh tenant each."""
     site, cast = cluster.site, cast_of(cluster.site.topology.node_names())
     with ExitStack() as stack:
-        serf = stack.enter_context(SerfCluster(site, cast.agents, profile_of(asked.config)))
-        serf.start(JOIN_S)
+        serf = stack.enter_context(SerfCluster(site, cast.agents, profile_of(asked.config.span("probe"))))
+        serf.start()
         joined_s = time.monotonic()
         fleet = NodeFleet(site, deployed(asked.system), asked.config, asked.seed)
         stack.callback(fleet.stop)
         fleet.start([fault for fault in asked.faults if isinstance(fault, Restart)])
         script = _script(asked, cluster, serf, cast.stores[0])
         fleet.script = site.folder / "clients" / "script.json"
-        _write(fleet, script)
+        write_script(fleet.script, script)
         topics = {topic.name: script.topic(topic.name) for topic in asked.load.topics}
         stored = asked.crews if asked.rule.persistent else ()
         waiting = [(topics[crew.topics[number]], crew.node) for crew in stored for number in crew.consuming]
@@ -105,26 +101,23 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
         fleet.connect()
         time.sleep(max(0.0, joined_s + asked.rule.warm_up_rounds - time.monotonic()))
         with observer.watch:
-            trouble = _Trouble(cluster, fleet)
-            play = _play(site, asked, fleet, trouble, crews)
+            killed: list[ServerProcess] = []
+            trouble = Trouble(site, fleet, asked.handovers(), asked.faults, partial(_kill_beside, cluster, killed))
+            _play(site, asked, fleet, trouble.play, crews)
             fleet.statuses("finish")
-            observer.findings.lost_agents = _lost(cluster, serf, trouble.killed)
-            until_ns = asked.duration_ns
-            moves = [move for move in moves_of(site, script) if move.asked_at_ns < play.epoch_ns + until_ns]
-            told = told_of(asked, play.epoch_ns, crews, moves)
-            samples = [row for name in fleet.names for row in _samples(fleet, name) if row[0] <= until_ns]
-            samples += step_samples(map(cluster.log_of, script.brokers), script, play.epoch_ns, until_ns)
-            spells = spells_of(owned_of(site, script), play.epoch_ns, until_ns)
-            observer.findings.played(play.epoch_ns, play.epoch_ns + until_ns)
-            observer.findings.late(told.lateness_ns)
-            observer.findings.account, observer.findings.notes = told.account, told.notes
-            observer.findings.disturbed(play.epoch_ns, trouble.faults)
-            observer.findings.broker_killed = bool(trouble.killed)
-            observer.findings.handover_lateness_ns = [
-                late for _, _, metric, late in trouble.samples if metric == HANDOVER_LATENESS
-            ]
+            observer.findings.lost_agents = _lost(cluster, serf, killed)
+            until_ns, epoch_ns = asked.duration_ns, trouble.play.epoch_ns
+            moves = [move for move in moves_of(site, script) if move.asked_at_ns < epoch_ns + until_ns]
+            told = told_of(asked, epoch_ns, crews, moves)
+            samples = [row for row in fleet.samples() if row[0] <= until_ns]
+            samples += step_samples(map(cluster.log_of, script.brokers), script, epoch_ns, until_ns)
+            spells = spells_of(owned_of(site, script), epoch_ns, until_ns)
+            trouble.tell(observer.findings, until_ns, told.lateness_ns, told.account)
+            observer.findings.notes, observer.findings.broker_killed = told.notes, bool(killed)
         ordered = sorted([*samples, *trouble.samples, *told.samples], key=lambda row: row[:3])
-        return PulsarJournal(ordered, spells, told.latency_ns, observer.evidence(), trouble.faults, told.fates)
+        return PulsarJournal(
+            ordered, spells, told.fates, trouble.faults, evidence=observer.evidence(), latency_ns=told.latency_ns
+        )
 
 
 def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, store: str) -> PulsarScript:
@@ -142,14 +135,6 @@ def _script(asked: PulsarRequest, cluster: PulsarCluster, serf: SerfCluster, sto
         cluster.grouped,
         asked.rule.namespaces == ONE,
     )
-
-
-def _write(fleet: NodeFleet, script: PulsarScript) -> None:
-    """For the run's own user alone: there are secrets in it."""
-    assert fleet.script is not None
-    fleet.script.parent.mkdir(exist_ok=True)
-    fleet.script.touch(mode=0o600)
-    fleet.script.write_bytes(msgspec.json.encode(script))
 
 
 def _hired(
@@ -188,44 +173,14 @@ def _go_round(cluster: PulsarCluster, topics: Sequence[Topic], count: int) -> fl
     return (time.monotonic() - begun_s) / count
 
 
-class _Trouble:
-    """What goes wrong, and who moves, when it is due; ``faults``: what has gone, ``killed``: brokers of Pulsar's."""
-
-    def __init__(self, cluster: PulsarCluster, fleet: NodeFleet):
-        self._cluster, self._fleet = cluster, fleet
-        self.faults: list[tuple[int, Fault]] = []
-        self.killed: list[ServerProcess] = []
-        self.samples: list[Sample] = []
-
-    def move(self, play: Play, handover: Handover) -> None:
-        """A client is at another site from now on."""
-        self._cluster.site.apply(handover)
-        late_ns = play.now_ns() - handover.at_ns
-        self.samples.append((handover.at_ns, handover.host, HANDOVER_LATENESS, float(late_ns)))
-
-    def happen(self, play: Play, fault: Fault) -> None:
-        """A broker goes with its node."""
-        match fault:
-            case Crash(node=node):
-                self.faults.append((play.now_ns(), fault))
-                if self._cluster.has(node):
-                    self.killed.append(self._cluster.kill_broker(node))
-                self._fleet.crash(node)
-                return
-            case Restart():
-                self._fleet.restart(fault)
-            case _:
-                self._cluster.site.apply(fault)
-        self.faults.append((play.now_ns(), fault))
+def _kill_beside(cluster: PulsarCluster, killed: list[ServerProcess], node: str) -> None:
+    """A broker goes with its node."""
+    if cluster.has(node):
+        killed.append(cluster.kill_broker(node))
 
 
-def _play(site: Site, asked: PulsarRequest, fleet: NodeFleet, trouble: _Trouble, crews: Sequence[Hired]) -> Play:
+def _play(site: Site, asked: PulsarRequest, fleet: NodeFleet, play: Play, crews: Sequence[Hired]) -> None:
     """From time 0 until what was sent has come."""
-    play = Play(fleet.check)
-    for handover in asked.handovers():
-        play.plan(handover.at_ns, partial(trouble.move, play, handover))
-    for fault in asked.faults:
-        play.plan(fault.at_ns, partial(trouble.happen, play, fault))
     site.epoch_ns = epoch_ns = play.begin(LEAD_NS)
     for crew, number, traffic in crews:
         if crew.producing:
@@ -237,11 +192,6 @@ def _play(site: Site, asked: PulsarRequest, fleet: NodeFleet, trouble: _Trouble,
     for hired in crews:
         hired.traffic.end()
     rest_all([hired.traffic for hired in crews], REST_S)
-    return play
-
-
-def _samples(fleet: NodeFleet, name: str) -> list[Sample]:
-    return [(at_ns, name, metric, value) for at_ns, metric, value in fleet.records(name).samples]
 
 
 def _lost(cluster: PulsarCluster, serf: SerfCluster, killed: Sequence[ServerProcess]) -> tuple[str, ...]:

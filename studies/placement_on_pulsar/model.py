@@ -24,7 +24,7 @@ from core.records import Sample
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.asked import Spell
-from studies.placement_on_pulsar.asked import Change, ClientCrew, PulsarRequest, step_metric
+from studies.placement_on_pulsar.asked import Change, ClientCrew, PulsarRequest
 from studies.placement_on_pulsar.modelled_messages import ClientWays, Fenced, TopicPast
 from studies.placement_on_pulsar.nodes import Served, ServedTopic, Unload, Unloaded
 from systems.api import Delivery, Event, Report
@@ -115,7 +115,7 @@ class ModelledPulsar:
             for role, numbers in ((Role.PRODUCER, crew.producing), (Role.CONSUMER, crew.consuming)):
                 for number in numbers:
                     self.topics[crew.topics[number]].clients[f"{crew.node}.{number}", role] = None
-        self.samples: list[Sample] = []  # as of a live run, each from when it began, but for steps, from their end
+        self.samples: list[Sample] = []  # as of a live run, each from when it began, but for the unload, from its end
         self._rng, self._cores = rng, _Cores(costs.cores)
         self._trip_ns = {name: 2 * asked.topology.path(name, store).one_way_delay_ns for name in names}
         self._period_ns = round(SECOND_NS / asked.load.topics[0].rate_rps)  # topics are alike
@@ -166,7 +166,7 @@ class ModelledPulsar:
 
     def _handed(self, move: _Move, fenced_ns: int) -> None:
         self._owned(move.topic, move.target)
-        self._sample(self._now_ns, move.topic.name, step_metric("unload"), self._now_ns - move.asked_ns)
+        self._sample(self._now_ns, f"unload of {move.topic.name}", "move_step_ns", self._now_ns - move.asked_ns)
         self._open(move, fenced_ns, self._now_ns)
         self._after(move.source, self.costs.answer, self._answered, move)
 
@@ -213,11 +213,11 @@ class ModelledPulsar:
         before_ns = self._rng.integers(self._period_ns)  # since the last delivery
         gap_ns = max(now_ns - fenced_ns + int(before_ns), self._period_ns)
         self._sample(move.asked_ns, topic.name, "delivery_gap_ns", gap_ns)
-        self._sample(move.asked_ns, topic.name, "landed_count", 1)
+        self._sample(move.asked_ns, topic.name, "migration_count", 1)
 
     def _answered(self, move: _Move) -> None:
         self._there.inject(move.source, self._now_ns, Report(Unloaded(move.topic.name)))
-        self._sample(move.asked_ns, move.topic.name, "rest_ns", self._now_ns - move.asked_ns)
+        self._sample(move.asked_ns, f"request of {move.topic.name}", "move_step_ns", self._now_ns - move.asked_ns)
 
     def _sample(self, at_ns: int, node: str, metric: str, value: int) -> None:
         self.samples.append((at_ns, node, metric, float(value)))

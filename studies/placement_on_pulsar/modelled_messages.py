@@ -12,7 +12,6 @@ from typing import NamedTuple
 import numpy as np
 
 from core.records import Int64
-from core.units import duration_ns
 from studies.placement.asked import Spell
 from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest
 from studies.placement_on_pulsar.load import due_of
@@ -52,7 +51,7 @@ class ClientWays:
 
     def __init__(self, asked: PulsarRequest, brokers: Sequence[str]):
         self._asked, self.brokers = asked, {name: number for number, name in enumerate(brokers)}
-        self._access_ns = duration_ns(asked.rule.access)
+        self._access_ns = asked.access_ns
         self._ways_ns = cache(self._ways_of)
 
     def ns(self, node: str, at_ns: Int64, broker: Int64) -> Int64:

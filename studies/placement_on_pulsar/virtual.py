@@ -12,7 +12,6 @@ from systems.placement.cast import cast_of
 from systems.placement.messages import AtSite
 from testbed.api import Testbed
 from testbed.faults import Crash, Restart
-from testbed.trust.evidence import NOTHING
 from testbed.virtual.network import Network
 from testbed.virtual.scheduler import EventLoop
 
@@ -45,7 +44,7 @@ def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
     fates, latency_ns = ModelledMessages(asked, plane.ways, pasts).told()
     spells = sorted((spell for past in pasts.values() for spell in past.spells), key=_by_time)
     samples = sorted([*journal.samples, *plane.samples], key=lambda row: row[:3])
-    return PulsarJournal(samples, spells, latency_ns, NOTHING, journal.faults, fates)
+    return PulsarJournal(samples, spells, fates, journal.faults, latency_ns=latency_ns)
 
 
 def _by_time(spell: Spell) -> tuple[int, str]:

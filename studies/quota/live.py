@@ -9,7 +9,7 @@ from secrets import token_hex
 import msgspec
 import numpy as np
 
-from core.records import Columns, Int64, Sample
+from core.records import Columns, Int64
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.quota.asked import ADAPTED, GROUP, QuotaRequest, QuotaShown
 from studies.quota.planes import ADAPTOR_ON_PULSAR, TOPIC, AdaptorOnPulsar, QuotaScript
@@ -82,7 +82,7 @@ def run_on(cluster: PulsarCluster, asked: QuotaRequest, observer: Observer) -> Q
         findings.played(play.epoch_ns, play.epoch_ns + asked.duration_ns)
         findings.late(lateness_ns(messages["intended_at_ns"], messages["sent_at_ns"]))
         findings.account = _account(messages, seen)
-        samples = [] if fleet is None else _said(fleet, asked.duration_ns)
+        samples = [] if fleet is None else sorted(row for row in fleet.samples() if row[0] < asked.duration_ns)
         return QuotaShown(_rows(messages), samples, observer.evidence())
 
 
@@ -183,9 +183,3 @@ def _rows(messages: Mapping[str, Int64]) -> Columns:
         "arrived_at_ns": never,
         "released_at_ns": never,
     }
-
-
-def _said(fleet: NodeFleet, until_ns: int) -> list[Sample]:
-    """What TB Adaptor's nodes told in the run."""
-    said = ((name, one) for name in fleet.names for one in fleet.records(name).samples)
-    return sorted((at_ns, name, metric, value) for name, (at_ns, metric, value) in said if at_ns < until_ns)

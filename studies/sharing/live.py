@@ -65,11 +65,11 @@ class SharingDeployment(LiveDeployment):
                 fleet.connect()
                 window = self.play(start_ns, end_ns, self.faults, lambda begin_ns: fleet.go(begin_ns, {}), LEAD_NS)
                 fleet.statuses("finish")
-                rows = [(name, fleet.records(name).samples) for name in fleet.names]
+                told = fleet.samples()
             finally:
                 fleet.stop()
-        told = ((start_ns + at_ns, name, metric, value) for name, each in rows for at_ns, metric, value in each)
-        self.samples = sorted(row for row in told if row[0] < end_ns)
+        rows = ((start_ns + at_ns, name, metric, value) for at_ns, name, metric, value in told)
+        self.samples = sorted(row for row in rows if row[0] < end_ns)
         return window.counts(from_ns, until_ns, len(self.names))
 
     def _nodes(self) -> NodeFleet:

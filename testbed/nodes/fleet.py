@@ -13,7 +13,7 @@ import msgspec
 
 from core.codec import Codec
 from core.errors import MachineError, SpecError
-from core.records import Json, Request
+from core.records import Json, Request, Sample
 from systems.api import System
 from systems.loader import name_of
 from testbed.faults import Restart, ServerCrash
@@ -221,6 +221,12 @@ class NodeFleet:
                 with nullcontext() if runs else suppress(MachineError):
                     self._site.fetch(name, path)
         return read_records(place.records)
+
+    def samples(self) -> list[Sample]:
+        """What all nodes have told, one node after the other."""
+        return [
+            (at_ns, name, metric, value) for name in self.names for at_ns, metric, value in self.records(name).samples
+        ]
 
     def lives_count(self, name: str) -> int:
         """How many processes the node has had."""

@@ -15,6 +15,7 @@ from secrets import token_hex
 from typing import Self
 
 from core.errors import MachineError, SpecError
+from core.units import SECOND_NS, duration_text
 from testbed.hosts.capabilities import Capability, tool
 from testbed.hosts.site import Site
 from testbed.nodes.planes import ServerAt
@@ -24,9 +25,18 @@ from testbed.servers.server import RunningServer, ServerProcess, SingleServer, l
 GOSSIP_PORT, RPC_PORT = 7946, 7373  # Serf's own
 PROBE_EVERY_S = {"lan": 1.0, "wan": 5.0, "local": 1.0}  # memberlist's profiles (config.go)
 START_S = 20.0  # many start at once, on few cores
-JOIN_S = 30.0
+JOIN_S = 60.0
 _LOOK_AGAIN_S = 0.3
 SEEDS = 2  # ours: whom the others call to join; with one alone, nobody could join while it is down
+
+
+def profile_of(interval_ns: int) -> str:
+    """The profile of Serf that probes so often; SpecError where none does."""
+    for profile, every_s in PROBE_EVERY_S.items():
+        if round(every_s * SECOND_NS) == interval_ns:
+            return profile
+    known = " or ".join(f"{every_s:g} s ({profile})" for profile, every_s in PROBE_EVERY_S.items())
+    raise SpecError(f"Serf agents do not probe every {duration_text(interval_ns)}", f"let them probe every {known}")
 
 
 class SerfServer(RunningServer):
@@ -106,13 +116,13 @@ class SerfCluster:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def start(self, timeout_s: float = JOIN_S) -> None:
+    def start(self) -> None:
         """Start all, and wait until each knows of all others; MachineError names those that do not."""
         for server in self.servers.values():
             server.start(self._seeds)
         for server in self.servers.values():
             server.wait()
-        until_s = time.monotonic() + timeout_s
+        until_s = time.monotonic() + JOIN_S
         for node, server in self.servers.items():
             while missing := set(self.servers) - set(server.rpc.alive()):
                 if time.monotonic() > until_s:

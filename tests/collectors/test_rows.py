@@ -1,5 +1,7 @@
 """Samples are sorted out: typed tables take what they have a column for, and what is no metric is refused."""
 
+import re
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -10,6 +12,7 @@ from collectors.rows import sorted_out, with_typed_samples
 from collectors.schema import COUNTERS, DESCRIBED, TABLES
 from collectors.writer import write_run
 from core.errors import SystemFault
+from tests.tidy import PRODUCT, python_sources
 
 
 def test_values_of_one_node_and_instant_become_a_row():
@@ -71,6 +74,14 @@ def test_there_are_few_metrics_and_each_says_its_unit():
     assert len(METRICS) <= 60
     for name, metric in METRICS.items():
         assert name.endswith(f"_{metric.unit}") and metric.meaning and metric.source, name
+
+
+def test_no_run_adds_to_the_metrics():
+    """The page tells all names: only what lies outside the tree enters others."""
+    writes = re.compile(r"\bMETRICS(\.(update|setdefault|pop|clear)\(|\[[^\]]*\] = | \|= )")
+    assert writes.search("METRICS.update(MORE)") and writes.search('metrics.METRICS["my_count"] = Metric()')
+    sources = [source for source in python_sources() if source.path != "collectors/metrics.py"]
+    assert [source.path for source in sources if source.folder in PRODUCT and writes.search(source.text)] == []
 
 
 def test_no_column_packs_a_record():

@@ -260,14 +260,14 @@ def told_on_pulsar(system: str, *steps: tuple[int, str, int]) -> list[tuple[str,
     Its producer is away from 400 to 430 ms; another move, of another topic, and a second one of this topic.
     """
     rows = [
-        (100, "topic-1", "rest_ns", 500),
+        (100, fig2.REQUEST, fig2.STEP_NS, 500),
         (640, "manager1", "migration_ns", 580),
-        (400, "producer of topic-1", fig2.DOWNTIME_NS, 30),
+        (400, fig2.AWAY, fig2.DOWNTIME_NS, 30),
     ]
-    rows += [(at_ms, "topic-1", metric, span_ms) for at_ms, metric, span_ms in steps]
+    rows += [(at_ms, step, fig2.STEP_NS, span_ms) for at_ms, step, span_ms in steps]
     rows += [
-        (90, "topic-2", "rest_ns", 1),
-        (95, "topic-2", "step_release_ns", 1),
+        (90, "request of topic-2", fig2.STEP_NS, 1),
+        (95, "release of topic-2", fig2.STEP_NS, 1),
         (50, "consumer of topic-1", fig2.DOWNTIME_NS, 9),
     ]
     rows += [(at_ms + 5000, node, metric, span_ms + 1) for at_ms, node, metric, span_ms in rows]
@@ -275,9 +275,9 @@ def told_on_pulsar(system: str, *steps: tuple[int, str, int]) -> list[tuple[str,
 
 
 def test_arrows_of_a_move_on_pulsar_are_what_nodes_brokers_and_clients_wrote_down() -> None:
-    logged = (230, "step_release_ns", 120), (380, "step_assign_ns", 150), (399, "step_disconnect_ns", 4)
-    rows = told_on_pulsar("epulsar", *logged, (385, "step_unload_ns", 275)) + told_on_pulsar("pulsar")
-    rows += told_on_pulsar("modelled", (385, "step_unload_ns", 275))
+    logged = (230, fig2.RELEASE, 120), (380, fig2.ASSIGN, 150), (399, fig2.DISCONNECT, 4)
+    rows = told_on_pulsar("epulsar", *logged, (385, fig2.UNLOAD, 275)) + told_on_pulsar("pulsar")
+    rows += told_on_pulsar("modelled", (385, fig2.UNLOAD, 275))
     found = fig2.arrows_on_pulsar(pd.DataFrame(rows, columns=["system", "at_ns", "node", "metric", "value"]))
     arrows = {
         key: part.set_index("message")[["sent_ms", "got_ms"]].T.to_dict("list") for key, part in found.groupby("system")

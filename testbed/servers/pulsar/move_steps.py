@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from core.units import MILLISECOND_NS
 
-STEPS = ("unload", "release", "assign", "disconnect")
 _LINE = re.compile(
     r"^(?P<at>\d+) INFO .* - Operation (?P<step>[A-Z]+) for service unit (?P<unit>\S+) took (?P<ms>\d+) ms", re.M
 )

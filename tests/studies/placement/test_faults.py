@@ -54,7 +54,7 @@ def test_a_subscription_ends_and_begins_again() -> None:
         ((Crash(1, "uav-1"),), {}, "clients are not crashed"),
         ((Partition(1, ("broker1",)),), {}, "no links to change"),
         ((ServerCrash(1, "store"),), {}, "the servers of a node go with it"),
-        ((), {"probe": "2s"}, "no profile of Serf"),
+        ((), {"probe": "2s"}, "do not probe every 2s"),
     ],
 )
 def test_what_cannot_be_is_refused_before_anything_starts(faults: tuple, options: dict, complaint: str) -> None:

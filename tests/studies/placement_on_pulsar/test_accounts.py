@@ -201,4 +201,6 @@ def test_steps_are_those_of_the_runs_topics_in_its_time(in_one: bool) -> None:
         return f"{at_ms} INFO  [main] UnloadManager - Operation ASSIGN for service unit {unit} took 7 ms\n"
 
     logs = [line(900, units["a"]) + line(1_500, units["b"]), line(1_700, units["a"].replace("run/", "other/"))]
-    assert list(step_samples(logs, script, 1_000 * MS, 1_000 * MS)) == [(500 * MS, "b", "step_assign_ns", 7.0 * MS)]
+    assert list(step_samples(logs, script, 1_000 * MS, 1_000 * MS)) == [
+        (500 * MS, "assign of b", "move_step_ns", 7.0 * MS)
+    ]

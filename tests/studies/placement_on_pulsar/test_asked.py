@@ -6,7 +6,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from collectors.schema import COUNTERS
 from core.errors import SpecError
 from core.records import Json
 from harness.experiment import SCALES
@@ -14,7 +13,7 @@ from harness.run import check_all
 from paper_figs import load_figure
 from paper_figs.epulsar import fig7
 from studies import load_study
-from studies.placement_on_pulsar.asked import METRICS_HERE, ClientCrew, Config, PulsarRequest
+from studies.placement_on_pulsar.asked import ClientCrew, Config, PulsarRequest
 from studies.spec import RunSpec
 from systems.loader import load_system
 from testbed.topologies.topology import load_topology
@@ -167,9 +166,3 @@ def test_the_points_of_figures_fit_together(figure: str, scale: str) -> None:
 def test_other_brokers_are_not_known(figure: str) -> None:
     with pytest.raises(SpecError, match="--broker kafka; choose ours or pulsar"):
         points(figure, "quick", "kafka")
-
-
-def test_metrics_of_its_own_have_a_unit_and_no_other_place() -> None:
-    columns = {column.name for table in COUNTERS.values() for column in table.columns}
-    for name, metric in METRICS_HERE.items():
-        assert name.endswith(f"_{metric.unit}") and metric.meaning and name not in columns

@@ -56,7 +56,7 @@ def test_topics_follow_their_clients_and_nothing_is_lost(pulsar_cluster: PulsarC
     found: Counter[str] = Counter()
     for _, _, metric, value in journal.samples:
         found[metric] += int(value)
-    assert found["landed_count"] == moves and found["elected_count"] == 1
+    assert found["migration_count"] == moves and found["elected_count"] == 1
     assert found["undelivered_count"] == found["unacknowledged_count"] == 0 and not journal.evidence.notes
     assert found["out_of_order_count"] == 0
     assert found["offered_count"] == len(bounds) * 20 * asked.duration_ns / SECOND_NS
@@ -89,7 +89,9 @@ def test_when_its_load_manager_is_killed_another_moves_topics_and_nothing_is_los
     elected = [(at_ns / SECOND_NS, name) for at_ns, name, metric, _ in journal.samples if metric == "elected_count"]
     (before_s, before), (after_s, after) = elected[-2:]
     assert (before, after) == ("manager1", "manager2") and before_s < killed_s < after_s
-    landed_s = [at_ns / SECOND_NS for at_ns, _, metric, value in journal.samples if metric == "landed_count" and value]
+    landed_s = [
+        at_ns / SECOND_NS for at_ns, _, metric, value in journal.samples if metric == "migration_count" and value
+    ]
     assert [at_s for at_s in landed_s if at_s < killed_s] and [at_s for at_s in landed_s if at_s > after_s]
     assert not [at_s for at_s in landed_s if killed_s + 1 < at_s < after_s], "nobody asks for moves"
     lost = sum(

@@ -54,7 +54,7 @@ def test_a_transfer_fences_owns_and_closes_in_this_order() -> None:
     assert all(outage_ms <= gap < outage_ms + period_ms for gap in found["delivery_gap_ns"])
     # Beside the steps, the load manager's question and answer, which go to the store's place as well.
     assert found["migration_ns"] == pytest.approx([8 * TRIP_MS] * 8)
-    assert found["landed_count"] == [1.0] * 8
+    assert found["migration_count"] == [1.0] * 8
 
 
 def test_a_plain_unload_closes_when_it_fences() -> None:
@@ -115,7 +115,7 @@ def test_without_its_load_manager_topics_stay_until_another_is_elected() -> None
     journal = virtual.run(asked_of(resolve(spec))[1], WORKLESS)
     elected = [at_ns / 1e9 for at_ns, _, metric, _ in journal.samples if metric == "elected_count"]
     assert len(elected) == 2 and elected[0] < 1.0 and 24.0 < elected[1] < 32.0  # sessions are looked at every 3 s
-    moved = [at_ns / 1e9 for at_ns, _, metric, _ in journal.samples if metric == "landed_count"]
+    moved = [at_ns / 1e9 for at_ns, _, metric, _ in journal.samples if metric == "migration_count"]
     # What was asked for lands; all other topics stay until the next one's turn.
     assert [at_s < 21.0 for at_s in moved] == [True] + [False] * 8 and moved[1] > elected[1] + 19.0
     assert [type(fault).__name__ for _, fault in journal.faults] == ["Crash"]
