@@ -92,6 +92,17 @@ class TopicWindows(ABC):
         """Measure the final assignment on the window kept for it."""
         return self._round(self.judge_at_ns, assignment, duration_ns)
 
+    def start_in_blocks(self, duration_ns: int) -> tuple[Int32, Envelope, dict[str, Envelope]]:
+        """Start at 0 with publishers in equal blocks of ids; returns them, the envelope, and sub-buckets by name.
+
+        A broker without publishers has none.
+        """
+        count = self.schedule.population.count
+        assignment: Int32 = (np.arange(count) * len(self.names) // count).astype(np.int32)
+        envelope = self.envelope_for(0, duration_ns)
+        parts = zip(self.names, self.start(0, assignment, envelope), strict=True)
+        return assignment, envelope, {name: part for name, part in parts if part is not None}
+
     @abstractmethod
     def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""

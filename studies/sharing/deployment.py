@@ -19,7 +19,7 @@ from core.units import NEVER_NS, SECOND_NS, duration_ns
 from studies.distribution.deployment import Deployment
 from studies.distribution.windows import SubBuckets
 from studies.sharing.asked import SharingSearch
-from studies.sharing.rules import ADAPTOR, IDEAL, SPLIT, STORE, Shared
+from studies.sharing.rules import ADAPTOR, IDEAL, SPLIT, STORE, Shared, one_way_ns
 from systems.api import SetBucket
 from systems.limiting.granted import part_of
 from systems.parts import token_bucket
@@ -146,7 +146,7 @@ class SharedDeployment(Deployment):
         return released_by(loop.parts, arrived_ns, where, load.count, self._whole, deployed.start_ns)
 
     def _ground(self, names: list[str]) -> Topology:
-        return mesh("sharing", names, duration_ns(self.sharing.rule.rtt) // 2)
+        return mesh("sharing", names, one_way_ns("study sharing", self.sharing.rule.rtt))
 
     def _commanded(self, load: Offered, arrived_ns: Int64, start_ns: int, end_ns: int) -> Int64:
         """Sub-buckets are moved while the kernels carry the window, and say what the adaptor asks for.
