@@ -135,6 +135,13 @@ class TopicWindows(ABC):
         parts = dict(zip(used, split_bucket(envelope, weights, quantum=quantum), strict=False))
         return tuple(parts.get(broker) for broker in range(len(rates_rps)))
 
+    def placed_part(self, envelope: Envelope, assignment: Int32) -> Envelope:
+        """One bucket for all publishers that are placed: as much of the envelope, and of its tokens one at least."""
+        share = float(self._rates_rps(assignment).sum()) / self.schedule.population.total_rps
+        if share > 1 - 1e-9:  # everybody is placed: the sums differ by their rounding
+            return envelope
+        return Envelope(share * envelope.rate_rps, max(1.0, share * envelope.burst_count))
+
     def _rates_rps(self, assignment: Int32) -> Float64:
         return rates_of(self.schedule.population, assignment, len(self.names))
 

@@ -74,9 +74,7 @@ class SharedDeployment(Deployment):
         """Idle brokers and a full bucket; sub-buckets only where they are set by commands, or searches measure them."""
         self._assignment = assignment
         self._splits = self.sharing.rule.placed_on == SPLIT and start_ns < self.judge_at_ns
-        share = float(self._rates_rps(assignment).sum()) / self.schedule.population.total_rps
-        burst = envelope.burst_count if share > 1 - 1e-9 else max(1.0, share * envelope.burst_count)
-        self._whole = Envelope(share * envelope.rate_rps if share < 1 - 1e-9 else envelope.rate_rps, burst)
+        self._whole = self.placed_part(envelope, assignment)
         if self._splits or self.sharing.rule.sharing == ADAPTOR:
             self._parts = super().start(start_ns, assignment, envelope)
             return self._parts
