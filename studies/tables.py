@@ -40,6 +40,12 @@ def histogram_rows(metrics: Mapping[str, Int64], number: int = 0) -> dict[str, n
     return {name: np.concatenate(column) for name, column in zip(names, zip(*parts, strict=True), strict=True)}
 
 
+def window_rows(windows: Iterable[Mapping[str, Int64]]) -> dict[str, np.ndarray]:
+    """The same of a run's windows, at least one; ``round`` counts them from 1."""
+    each = [histogram_rows(metrics, number) for number, metrics in enumerate(windows, start=1)]
+    return {name: np.concatenate([rows[name] for rows in each]) for name in each[0]}
+
+
 def histogram_of(metric: str, latency_ns: Int64) -> dict[str, np.ndarray]:
     """Columns of ``latency_histogram`` from single values."""
     return histogram_rows({metric: np.bincount(bucket_index(latency_ns), minlength=BUCKET_COUNT)[np.newaxis]})

@@ -47,6 +47,7 @@ TARGETS = {  # file -> systems whose schedules reach it
     f"{LIMITERS}/leases.py": ("leases",),
     f"{LIMITERS}/throttler.py": ("throttler",),
     f"{LIMITERS}/throttling_ledger.py": ("throttler",),
+    f"{LIMITERS}/throttling_node.py": ("throttler", "centralised-throttler"),
     f"{LIMITERS}/throttling_users.py": ("throttler", "centralised-throttler"),
     f"{LIMITERS}/centralised_throttler.py": ("centralised-throttler",),
     "systems/parts/lease_book.py": ("leases",),

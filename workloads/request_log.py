@@ -8,7 +8,7 @@ of the file, so that the order of requests stays that of the log.
 
 import math
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
@@ -26,37 +26,49 @@ SEPARATORS = {"tab": "\t", "space": " "}
 
 
 @dataclass(frozen=True)
-class RequestLogConfig:
-    """Options of a request log; all of them are ours.  Raises SpecError when made."""
+class LogOptions:
+    """Options of every log's config, its base: which part is played, and to whom.  Raises SpecError when made."""
+
+    PLACEMENTS: ClassVar[tuple[str, ...]] = RULES
 
     path: str = field(metadata=INPUT_FILE)  # the file; gzip is recognised
+    placement: str = "injector"  # injector (thesis 4.3.1) | user | random; service-log: or node, as the log names them
+    start: str = "0s"  # leave out what comes before it, in the log's time
+    duration: str = ""  # leave out what comes later than this after start, in the log's time; empty = to the end
+    speed: Factor = 1.0  # time compression
+    spread: bool = True  # whole-second logs: spread requests within the second
+    skip_bad: bool = False  # pass over lines that are no requests, and count them
+
+    def __post_init__(self) -> None:
+        require(bool(self.path), "path", self.path, "give the log's file")
+        rules = self.PLACEMENTS
+        require(self.placement in rules, "placement", self.placement, f"choose one of {', '.join(rules)}")
+        require(span_of("start", self.start) >= 0, "start", self.start, "give a span such as 6h")
+        if self.duration:
+            require(span_of("duration", self.duration) > 0, "duration", self.duration, "give a span above 0")
+        require(0 < self.speed < math.inf, "speed", self.speed, "give a finite factor above 0")
+
+
+@dataclass(frozen=True)
+class RequestLogConfig(LogOptions):
+    """Options of a request log; all of them are ours.  Raises SpecError when made."""
+
     # Column of user, instant and, if there, cost, by header name or 0-based number; text "user=host,instant=time"
     # works too; "user==all" makes all requests one user's.  Known logs (log_reader.KNOWN) need none.
     columns: dict[str, str | int] | str = field(default_factory=dict)
     instant_unit: str = "s"  # s | ms | us | ns | iso (2023-11-16 18:17:03.98)
     separator: str = ""  # one character, "tab", or "space" = any white space; empty = found out
     header: bool | None = None  # whether the first line names the columns; null = unless all columns are numbers
-    placement: str = "injector"  # injector (thesis 4.3.1) | user | random
-    start: str = "0s"  # leave out what comes before it, in the log's time
-    duration: str = ""  # leave out what comes later than this after start, in the log's time; empty = to the end
-    speed: Factor = 1.0  # time compression
-    spread: bool = True  # whole-second logs: spread requests within the second
-    skip_bad: bool = False  # pass over lines that are no requests, and count them
     cost_per: Factor = 1.0  # tokens = cost column / this, rounded up, at least 1
 
     def __post_init__(self) -> None:
-        require(bool(self.path), "path", self.path, "give the log's file")
+        super().__post_init__()
         self.form()
         units = ", ".join(INSTANT_UNITS)
         require(self.instant_unit in INSTANT_UNITS, "instant_unit", self.instant_unit, f"choose one of {units}")
         mark = SEPARATORS.get(self.separator, self.separator)
         usable = len(mark) < 2 and mark not in tuple('\r\n"0123456789')
         require(usable, "separator", self.separator, "give one character, tab, or space for any white space")
-        require(self.placement in RULES, "placement", self.placement, f"choose one of {', '.join(RULES)}")
-        require(span_of("start", self.start) >= 0, "start", self.start, "give a span such as 6h")
-        if self.duration:
-            require(span_of("duration", self.duration) > 0, "duration", self.duration, "give a span above 0")
-        require(0 < self.speed < math.inf, "speed", self.speed, "give a finite factor above 0")
         require(0 < self.cost_per < math.inf, "cost_per", self.cost_per, "give a finite number above 0")
 
     def form(self) -> LogFormat:
@@ -81,26 +93,6 @@ class RequestLog(PlacedRequests):
         super().__init__(part.columns(rows, costs), part.span_ns, config.placement, seed)
 
 
-class Parted(Protocol):
-    """Options that say which part of a log is wanted, as ``RequestLogConfig`` has them."""
-
-    @property
-    def path(self) -> str:
-        """The file."""
-
-    @property
-    def start(self) -> str:
-        """How much of it is left out, in the log's time."""
-
-    @property
-    def duration(self) -> str:
-        """How long the part is; empty = to the end."""
-
-    @property
-    def speed(self) -> float:
-        """Time compression."""
-
-
 class Part(NamedTuple):
     """Rows ``low`` to ``high`` of a log, their instants from 0 on, and how long that is."""
 
@@ -116,7 +108,7 @@ class Part(NamedTuple):
         return Columns(self.at_ns, user.astype(np.int32), cost, names)
 
 
-def part_of(rows: LogRows, config: Parted, is_spread: bool, seed: int) -> Part:
+def part_of(rows: LogRows, config: LogOptions, is_spread: bool, seed: int) -> Part:
     """The part of a log from ``start`` on, ``duration`` long, ``speed`` times as fast; SpecError for an empty one."""
     at_ns = rows.at_ns - rows.at_ns[0]
     end_ns = int(at_ns[-1]) + 1

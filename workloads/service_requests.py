@@ -11,43 +11,31 @@ from functools import lru_cache
 import numpy as np
 
 from core.digests import digest_of
-from core.limits import Factor
 from core.reading import reading
 from core.records import Int32, Request
 from core.units import SECOND_NS
-from workloads.api import INPUT_FILE, Offer, Workload, require, span_of
+from workloads.api import Offer, Workload
 from workloads.log_reader import LogRows
 from workloads.placement import RULES, PlacedRequests, at_nodes, before
-from workloads.request_log import part_of
+from workloads.request_log import LogOptions, part_of
 from workloads.service_log import NODE, ROLES, TIME, USER, LogQuery, ServiceLog, read_service_log
 from workloads.text_columns import column_map
 
-AS_LOGGED = "node"  # a placement
+AS_LOGGED = "node"  # a placement: in turn, as the log names them
 
 
 @dataclass(frozen=True)
-class ServiceRequestsConfig:
+class ServiceRequestsConfig(LogOptions):
     """Options of a service's log; all of them are ours.  Raises SpecError when made."""
 
-    path: str = field(metadata=INPUT_FILE)  # the file; gzip is recognised
+    PLACEMENTS = (*RULES, AS_LOGGED)
+
     columns: dict[str, str | int] | str = field(default_factory=dict)  # time=NAME,user=NAME,node=NAME; else the usual
     pattern: str = ""  # a regular expression: its first group in the user's column is the user
-    placement: str = "injector"  # injector (thesis 4.3.1) | user | random | node: in turn, as the log names them
-    start: str = "0s"  # leave out what comes before it, in the log's time
-    duration: str = ""  # leave out what comes later than this after start, in the log's time; empty = to the end
-    speed: Factor = 1.0  # time compression
-    spread: bool = True  # whole-second logs: spread requests within the second
-    skip_bad: bool = False  # pass over lines that are no requests, and count them
 
     def __post_init__(self) -> None:
-        require(bool(self.path), "path", self.path, "give the log's file")
+        super().__post_init__()
         column_map(self.columns, ROLES)
-        rules = (*RULES, AS_LOGGED)
-        require(self.placement in rules, "placement", self.placement, f"choose one of {', '.join(rules)}")
-        require(span_of("start", self.start) >= 0, "start", self.start, "give a span such as 6h")
-        if self.duration:
-            require(span_of("duration", self.duration) > 0, "duration", self.duration, "give a span above 0")
-        require(0 < self.speed < float("inf"), "speed", self.speed, "give a finite factor above 0")
 
     def query(self) -> LogQuery:
         """What is read of the file: no verdicts, for whoever wrote them is not asked."""

@@ -4,10 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from core.errors import SpecError
-from core.records import Columns, Envelope, Int32, Int64, Sample
+from core.records import Columns, Envelope, Int64, Sample
 from studies.distribution.asked import Deployed, DeploymentConfig
 from studies.distribution.windows import TopicWindows
 from systems.api import System
@@ -41,12 +39,8 @@ class Controlling(Deployed):
 
     def begin(self, deployment: TopicWindows) -> tuple[Envelope, object]:
         """Publishers and full sub-buckets where they begin; the envelope, and the config that knows its parts."""
-        names, count = deployment.names, self.schedule.population.count
-        assignment: Int32 = (np.arange(count) * len(names) // count).astype(np.int32)
-        envelope = deployment.envelope_for(0, self.duration_ns)
-        parts = zip(names, deployment.start(0, assignment, envelope), strict=True)
-        split = {name: part for name, part in parts if part is not None}  # a broker without publishers has none
-        return envelope, replace(self.config, splits={deployment.topic: split})
+        _, envelope, parts = deployment.start_in_blocks(self.duration_ns)
+        return envelope, replace(self.config, splits={deployment.topic: parts})
 
     def starts_ns(self, begin_ns: int) -> range:
         """Where the windows begin."""

@@ -3,14 +3,12 @@
 Publishers stay where they are, in equal blocks of ids; the workload shifts traffic between them.
 """
 
-import numpy as np
-
 from core.units import duration_ns
 from studies.api import Journal, Point, Study, expected_s
 from studies.control.asked import Config, Controlled, Controlling
 from studies.distribution.study import SECONDS_PER_MESSAGE, deployed, messages_a_round
 from studies.spec import RunSpec
-from studies.tables import columns, histogram_rows, sample_rows
+from studies.tables import columns, sample_rows, window_rows
 from systems.api import Report, SetBucket, System
 from workloads.api import Offer
 
@@ -24,17 +22,14 @@ def asked(point: Point, config: Config) -> Controlling:
 
 def journal(point: Point, asked: Controlling, shown: Controlled) -> Journal:
     """The tables of a run."""
-    windows = [
-        histogram_rows({"end_to_end_latency": latency, "access_delay": access_delay}, number)
-        for number, (latency, access_delay) in enumerate(shown.windows, start=1)
-    ]
+    windows = [{"end_to_end_latency": latency, "access_delay": delay} for latency, delay in shown.windows]
     buckets = [
         (at_ns, "set_bucket", shown.names.index(node), command.rate_rps, command.burst_count)
         for at_ns, node, command in shown.commands
         if isinstance(command, SetBucket)
     ]
     tables = {
-        "latency_histogram": {key: np.concatenate([window[key] for window in windows]) for key in windows[0]},
+        "latency_histogram": window_rows(windows),
         "samples": sample_rows(shown.samples),
         "messages": shown.messages,
         "decisions": columns(("at_ns", "kind", "broker", "bucket_rate_rps", "bucket_burst_count"), buckets),

@@ -92,6 +92,17 @@ class TopicWindows(ABC):
         """Measure the final assignment on the window kept for it."""
         return self._round(self.judge_at_ns, assignment, duration_ns)
 
+    def start_in_blocks(self, duration_ns: int) -> tuple[Int32, Envelope, dict[str, Envelope]]:
+        """Start at 0 with publishers in equal blocks of ids; returns them, the envelope, and sub-buckets by name.
+
+        A broker without publishers has none.
+        """
+        count = self.schedule.population.count
+        assignment: Int32 = (np.arange(count) * len(self.names) // count).astype(np.int32)
+        envelope = self.envelope_for(0, duration_ns)
+        parts = zip(self.names, self.start(0, assignment, envelope), strict=True)
+        return assignment, envelope, {name: part for name, part in parts if part is not None}
+
     @abstractmethod
     def start(self, start_ns: int, assignment: Int32, envelope: Envelope) -> SubBuckets:
         """Idle brokers, full sub-buckets in proportion to the assigned load; returns the sub-buckets."""
@@ -123,6 +134,13 @@ class TopicWindows(ABC):
         quantum = release_quantum(envelope.burst_count) if self.rule.release_quantum else 1
         parts = dict(zip(used, split_bucket(envelope, weights, quantum=quantum), strict=False))
         return tuple(parts.get(broker) for broker in range(len(rates_rps)))
+
+    def placed_part(self, envelope: Envelope, assignment: Int32) -> Envelope:
+        """One bucket for all publishers that are placed: as much of the envelope, and of its tokens one at least."""
+        share = float(self._rates_rps(assignment).sum()) / self.schedule.population.total_rps
+        if share > 1 - 1e-9:  # everybody is placed: the sums differ by their rounding
+            return envelope
+        return Envelope(share * envelope.rate_rps, max(1.0, share * envelope.burst_count))
 
     def _rates_rps(self, assignment: Int32) -> Float64:
         return rates_of(self.schedule.population, assignment, len(self.names))

@@ -4,15 +4,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from core.errors import SpecError
-from core.records import Columns, Envelope, Int32, Int64, Sample
-from core.units import duration_ns
+from core.records import Columns, Envelope, Int64, Sample
 from studies.control.asked import Config as ControlConfig
 from studies.distribution.asked import Deployed
-from studies.distribution.windows import TopicWindows
-from studies.sharing.rules import SHARINGS, Shared
+from studies.sharing.rules import SHARINGS, Shared, one_way_ns
 from systems.distribution import migrator
 from systems.parts.options import span_ns
 from testbed.trust.evidence import NOTHING, RunEvidence
@@ -39,9 +34,7 @@ class Config(ControlConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         span_ns("study moving", "interval", self.interval)
-        span_ns("study moving", "rtt", self.rtt, "0s")
-        if duration_ns(self.rtt) % 2:
-            raise SpecError(f"study moving: rtt = {self.rtt}", "give an even number of nanoseconds: it is halved")
+        one_way_ns("study moving", self.rtt)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,14 +45,6 @@ class Moving(Deployed):
     way: Shared
     duration_ns: int
     window_ns: int
-
-    def begin(self, deployment: TopicWindows) -> tuple[Int32, Envelope, dict[str, Envelope]]:
-        """Publishers and full sub-buckets where they begin; also returns the envelope, and the parts by broker."""
-        names, count = deployment.names, self.schedule.population.count
-        assignment: Int32 = (np.arange(count) * len(names) // count).astype(np.int32)
-        envelope = deployment.envelope_for(0, self.duration_ns)
-        parts = zip(names, deployment.start(0, assignment, envelope), strict=True)
-        return assignment, envelope, {name: part for name, part in parts if part is not None}
 
     def migrator_config(self, splits: dict[str, Envelope], topic: str, capacities_rps: dict[str, float]) -> Any:
         """TB Adaptor's options, and who moves publishers when."""

@@ -118,7 +118,7 @@ class MovingDeployment(LiveDeployment):
 def run(site: Site, asked: Moving) -> MovingShown:
     """One window as long as the run, with the nodes at work, and until all has come."""
     with closing(MovingDeployment(site, asked)) as deployment:
-        _, envelope, parts = asked.begin(deployment)
+        _, envelope, parts = deployment.start_in_blocks(asked.duration_ns)
         fleet = deployment.nodes(envelope, parts)
         try:
             fleet.start([fault for fault in deployment.faults if isinstance(fault, Restart)])

@@ -6,8 +6,6 @@ Whoever divides the topic's bucket is the system: TB Adaptor, on or off, or limi
 
 from itertools import groupby
 
-import numpy as np
-
 from core.errors import SpecError
 from core.units import duration_ns
 from studies.api import Journal, Point, Study, expected_s
@@ -16,7 +14,7 @@ from studies.moving.asked import DIVIDES, Config, Moving, MovingShown
 from studies.sharing.rules import shared_by
 from studies.sharing.study import summed
 from studies.spec import RunSpec
-from studies.tables import columns, histogram_rows, sample_rows
+from studies.tables import columns, sample_rows, window_rows
 from systems.api import System
 from workloads.api import Offer
 
@@ -36,7 +34,6 @@ def asked(point: Point, config: Config) -> Moving:
 
 def journal(point: Point, asked: Moving, shown: MovingShown) -> Journal:
     """The tables of a run: histograms by window, moves, what was delivered, and what was said for it."""
-    windows = [histogram_rows(counts, number) for number, counts in enumerate(shown.windows, start=1)]
     found = shown.deliveries
     counted = {
         "offered_count": found.offered_count,
@@ -53,7 +50,7 @@ def journal(point: Point, asked: Moving, shown: MovingShown) -> Journal:
         for (at_ns, target), transfers in groupby(shown.transfers, key=lambda one: (one.told_ns, one.target))
     ]
     tables = {
-        "latency_histogram": {key: np.concatenate([window[key] for window in windows]) for key in windows[0]},
+        "latency_histogram": window_rows(shown.windows),
         "samples": sample_rows([*summed(shown.samples, asked.duration_ns), *rows]),
         "messages": shown.messages,
         "decisions": columns(("at_ns", "kind", "broker", "publisher_count"), moves),

@@ -11,6 +11,7 @@ from studies.distribution.deployment import Deployment
 from studies.distribution.virtual import check_near, deployment_of
 from studies.moving.asked import Moving, MovingShown
 from studies.moving.shown import windows_of
+from studies.sharing.rules import one_way_ns
 from systems.api import SetBucket
 from systems.distribution.migrator import SYSTEM as MIGRATOR
 from systems.limiting.granted import part_of
@@ -27,7 +28,7 @@ def run(asked: Moving) -> MovingShown:
     """Carry the whole run, then count it window by window, by the messages' intended instants."""
     deployment = deployment_of(asked)
     names = deployment.names
-    assignment, envelope, split = asked.begin(deployment)
+    assignment, envelope, split = deployment.start_in_blocks(asked.duration_ns)
     plane = MovingPlane(deployment.fleet, names, assignment, asked.duration_ns)
     if asked.way.sharing.part is None:
         samples = _commanded(asked, deployment, plane, split)
@@ -81,7 +82,7 @@ def _granted(asked: Moving, plane: MovingPlane, assignment: Int32, whole: Envelo
 
 
 def _ground(asked: Moving, names: list[str]) -> Topology:
-    return mesh("moving", names, duration_ns(asked.rule.rtt) // 2)
+    return mesh("moving", names, one_way_ns("study moving", asked.rule.rtt))
 
 
 def _rows(found: MovedMessages, topic: str) -> dict[str, np.ndarray]:

@@ -17,10 +17,11 @@ import numpy as np
 
 from core.clients import ClientLoad, Joined, Role, TopicLoad, instants
 from core.errors import MachineError
-from core.records import Block, Int64
+from core.records import Block
 from core.seeds import generator
 from core.units import SECOND_NS
 from studies.profile.asked import Profiled, ProfileRequest, broker_of
+from studies.profile.fold import FanOut, folded
 from testbed.brokers.launcher import Brokers
 from testbed.brokers.publish_load import BODY_BYTES_MINIMUM
 from testbed.brokers.traffic import CONNECT_S, STATUS_S, Columns, Crew, Deliveries, Publishers
@@ -28,7 +29,7 @@ from testbed.hosts.groups import confined
 from testbed.hosts.pipes import PipedProcess
 from testbed.hosts.site import Program, Site, python_agent
 from testbed.play import Observer, Play, Progress
-from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
+from testbed.trust.accounts import shifted
 
 LEAD_NS = SECOND_NS // 2  # from the handing over of the loads to the first instant, and for each of their messages …
 LEAD_OF_MESSAGE_NS = 20_000
@@ -171,35 +172,30 @@ class _Bench:
         lost = [*self._publishers.lost, *self._subscribers.lost, *([] if self._broker.alive else [self._name])]
         if lost:  # what is left is no profile
             raise MachineError(f"ended during the load: {', '.join(lost)}", "see the logs")
-        span_ns = self._asked.warm_up_ns, self._asked.duration_ns
-        counts = Counter(in_count=0, in_bytes=0, out_count=0, out_bytes=0, offered_count=0, lost_count=0)
-        latencies, accounts = [np.empty(0, np.int64)], list[DeliveryAccount]()
-        for tag, topic in enumerate(self._topics, 1):
-            rows, block = sent[topic.name], self._blocks[topic.name]
-            size_bytes, (intended_ns, _, _) = int(block.size_bytes), block.messages()
-            accepted = int(within(shifted(rows["acknowledged_at_ns"], self._begin_ns), span_ns).sum())
-            counts.update(in_count=accepted, in_bytes=accepted * size_bytes)
-            for channel in self._channels(topic):
-                mine = Deliveries([got[f"subscribe-{channel}"]]).of(topic.name, tag)
-                made = copies(intended_ns, mine["message"], mine["received_at_ns"] - self._begin_ns, span_ns)
-                counts.update(out_count=made.came_count, out_bytes=made.came_count * size_bytes)
-                counts.update(offered_count=made.due_count, lost_count=made.lost_count)
-                latencies.append(made.latency_ns)
-                accounts.append(_account(rows, mine))
-            self._findings.late(lateness_ns(intended_ns[rows["message"]], shifted(rows["sent_at_ns"], self._begin_ns)))
-        if accounts:
+        loads = (self._fan_out(tag, topic, sent[topic.name], got) for tag, topic in enumerate(self._topics, 1))
+        fold = folded(loads, (self._asked.warm_up_ns, self._asked.duration_ns), self._name, cpu_ns)
+        for late_ns in fold.late_ns:
+            self._findings.late(late_ns)
+        if fold.accounts:
             beside = {
                 "dropped_rows": sum(answer["dropped_rows"] for answer in answers.values()),
                 "out_of_order": sum(answer["out_of_order_count"] for answer in answers.values()),
             }
-            self._findings.accounted(0, reduce(add, accounts), beside)
-        end_ns = self._asked.duration_ns
-        counts["ns"] = end_ns - self._asked.warm_up_ns
-        samples = [(end_ns, self._name, f"span_{name}", float(value)) for name, value in counts.items()]
-        samples += [(end_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
+            self._findings.accounted(0, reduce(add, fold.accounts), beside)
         self._observer.watch.stop()
         self._findings.broker_stats[self._name] = self._broker.client.stats()
-        return Profiled(np.concatenate(latencies), samples, self._observer.evidence())
+        return Profiled(fold.latency_ns, fold.samples, self._observer.evidence())
+
+    def _fan_out(self, tag: int, topic: TopicLoad, sent: Columns, got: Mapping[str, Columns]) -> FanOut:
+        block, deliveries = self._blocks[topic.name], []
+        for channel in self._channels(topic):
+            mine = Deliveries([got[f"subscribe-{channel}"]]).of(topic.name, tag)
+            deliveries.append((mine["message"], mine["received_at_ns"] - self._begin_ns))
+        sent_ns, acknowledged_ns = (
+            shifted(sent[name], self._begin_ns) for name in ("sent_at_ns", "acknowledged_at_ns")
+        )
+        intended_ns, _, _ = block.messages()
+        return FanOut(int(block.size_bytes), intended_ns, sent["message"], sent_ns, acknowledged_ns, deliveries)
 
 
 def blocks_of(load: ClientLoad, seed: int, until_ns: int) -> dict[str, Block]:
@@ -251,9 +247,3 @@ def pin(pid: int, cores: Sequence[int]) -> None:
 def _joined(parts: Sequence[Columns]) -> Columns:
     names = ("message", "sent_at_ns", "acknowledged_at_ns")
     return {name: np.concatenate([np.empty(0, np.int64), *(part[name] for part in parts)]) for name in names}
-
-
-def _account(sent: Columns, got: Mapping[str, Int64]) -> DeliveryAccount:
-    message = sent["message"]
-    was_sent, was_acknowledged = (sent[name] != ABSENT for name in ("sent_at_ns", "acknowledged_at_ns"))
-    return account(np.sort(message), message[was_sent], message[was_acknowledged], got["message"])

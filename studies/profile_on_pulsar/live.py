@@ -7,8 +7,7 @@ the bookie and the clients share the others.  It is confined when it is warm.
 
 import os
 import time
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import reduce
 from itertools import cycle
@@ -25,6 +24,7 @@ from core.units import SECOND_NS
 from studies.placement.accounts import NOTHING
 from studies.placement_on_pulsar.accounts import excused
 from studies.profile.asked import ROLES, Profiled, broker_of
+from studies.profile.fold import FanOut, folded
 from studies.profile.live import CLIENTS, members_of, pin
 from studies.profile_on_pulsar.study import PulsarProfile
 from testbed.api import Testbed
@@ -43,7 +43,7 @@ from testbed.servers.pulsar.transfers import (
     put_topics,
     rest_all,
 )
-from testbed.trust.accounts import ABSENT, DeliveryAccount, account, copies, lateness_ns, shifted, within
+from testbed.trust.accounts import shifted
 
 LEAD_NS = 2 * SECOND_NS  # from the handing over of the loads to the first instant
 FIRST = 10_000_000  # number of the first message of the load: those before it warm the broker up
@@ -186,29 +186,24 @@ class _Bench:
     def taken_home(self, observer: Observer, epoch_ns: int, cpu_ns: Mapping[str, float]) -> Profiled:
         """What was measured, and whether it can be believed."""
         asked, findings = self._asked, observer.findings
-        span_ns = asked.warm_up_ns, asked.duration_ns
-        counts = Counter(in_count=0, in_bytes=0, out_count=0, out_bytes=0, offered_count=0, lost_count=0)
-        latencies, accounts = [np.empty(0, np.int64)], list[DeliveryAccount]()
+        fold = folded(self._fan_outs(epoch_ns), (asked.warm_up_ns, asked.duration_ns), self._name, cpu_ns)
+        for late_ns in fold.late_ns:
+            findings.late(late_ns)
+        findings.accounted(0, excused(reduce(add, fold.accounts, NOTHING), asked.persistent), {})
+        return Profiled(fold.latency_ns, fold.samples, observer.evidence())
+
+    def _fan_outs(self, epoch_ns: int) -> Iterator[FanOut]:
+        """Of each producer, topic by topic."""
         got = [crew.seen() for crew in self._consumers]
         for number, crew in enumerate(self._producers):
             sent = crew.seen().sent
             for topic, born_ns in enumerate(self._born_ns(number)):
                 rows = _of_topic(sent, topic)
-                accepted = int(within(shifted(rows["acknowledged_at_ns"], epoch_ns), span_ns).sum())
-                counts.update(in_count=accepted, in_bytes=accepted * self._size_bytes)
-                findings.late(lateness_ns(rows["intended_at_ns"], rows["sent_at_ns"]))
-                for told in got:
-                    message, received_ns = _deliveries(told, topic, number, epoch_ns)
-                    made = copies(born_ns, message, received_ns, span_ns)
-                    counts.update(out_count=made.came_count, out_bytes=made.came_count * self._size_bytes)
-                    counts.update(offered_count=made.due_count, lost_count=made.lost_count)
-                    latencies.append(made.latency_ns)
-                    accounts.append(_account(len(born_ns), rows, message))
-        findings.accounted(0, excused(reduce(add, accounts, NOTHING), asked.persistent), {})
-        counts["ns"] = asked.duration_ns - asked.warm_up_ns
-        samples = [(asked.duration_ns, self._name, f"span_{what}", float(value)) for what, value in counts.items()]
-        samples += [(asked.duration_ns, node, "span_cpu_ns", value) for node, value in cpu_ns.items()]
-        return Profiled(np.concatenate(latencies), samples, observer.evidence())
+                sent_ns, acknowledged_ns = (
+                    shifted(rows[name], epoch_ns) for name in ("sent_at_ns", "acknowledged_at_ns")
+                )
+                deliveries = [_deliveries(told, topic, number, epoch_ns) for told in got]
+                yield FanOut(self._size_bytes, born_ns, rows["message"], sent_ns, acknowledged_ns, deliveries)
 
 
 def _of_topic(sent: Mapping[str, Int64], topic: int) -> dict[str, Int64]:
@@ -222,8 +217,3 @@ def _deliveries(told: SeenByClients, topic: int, sender: int, epoch_ns: int) -> 
     """Of the load, to one consumer: numbers and instants of the run."""
     mine = (told.got["topic"] == topic) & (told.got["sender"] == sender) & (told.got["message"] >= FIRST)
     return told.got["message"][mine] - FIRST, told.got["received_at_ns"][mine] - epoch_ns
-
-
-def _account(count: int, rows: Mapping[str, Int64], delivered: Int64) -> DeliveryAccount:
-    known = rows["acknowledged_at_ns"] != ABSENT
-    return account(np.arange(count), rows["message"], rows["message"][known], delivered)

@@ -2,11 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from core.errors import SpecError
 from core.records import Json, Sample
-from core.units import duration_ns
 from studies.distribution.asked import DeploymentConfig, Searched, Searching
-from studies.sharing.rules import SPLIT, Shared, shared_by
+from studies.sharing.rules import SPLIT, Shared, one_way_ns, shared_by
 from systems.parts.options import choice, span_ns
 
 
@@ -24,13 +22,11 @@ class Config(DeploymentConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        span_ns("study sharing", "rtt", self.rtt, "0s")
+        one_way_ns("study sharing", self.rtt)
         span_ns("study sharing", "interval", self.interval)
         choice("study sharing", "placed_on", self.placed_on, (SPLIT, "sharing"))
         if self.retry:
             span_ns("study sharing", "retry", self.retry)
-        if duration_ns(self.rtt) % 2:
-            raise SpecError(f"study sharing: rtt = {self.rtt}", "give an even number of nanoseconds: it is halved")
         shared_by(self.sharing, self.interval, self.sharing_options)
 
     @property

@@ -19,7 +19,7 @@ from core.units import NEVER_NS, SECOND_NS, duration_ns
 from studies.distribution.deployment import Deployment
 from studies.distribution.windows import SubBuckets
 from studies.sharing.asked import SharingSearch
-from studies.sharing.rules import ADAPTOR, IDEAL, SPLIT, STORE, Shared
+from studies.sharing.rules import ADAPTOR, IDEAL, SPLIT, STORE, Shared, one_way_ns
 from systems.api import SetBucket
 from systems.limiting.granted import part_of
 from systems.parts import token_bucket
@@ -74,9 +74,7 @@ class SharedDeployment(Deployment):
         """Idle brokers and a full bucket; sub-buckets only where they are set by commands, or searches measure them."""
         self._assignment = assignment
         self._splits = self.sharing.rule.placed_on == SPLIT and start_ns < self.judge_at_ns
-        share = float(self._rates_rps(assignment).sum()) / self.schedule.population.total_rps
-        burst = envelope.burst_count if share > 1 - 1e-9 else max(1.0, share * envelope.burst_count)
-        self._whole = Envelope(share * envelope.rate_rps if share < 1 - 1e-9 else envelope.rate_rps, burst)
+        self._whole = self.placed_part(envelope, assignment)
         if self._splits or self.sharing.rule.sharing == ADAPTOR:
             self._parts = super().start(start_ns, assignment, envelope)
             return self._parts
@@ -146,7 +144,7 @@ class SharedDeployment(Deployment):
         return released_by(loop.parts, arrived_ns, where, load.count, self._whole, deployed.start_ns)
 
     def _ground(self, names: list[str]) -> Topology:
-        return mesh("sharing", names, duration_ns(self.sharing.rule.rtt) // 2)
+        return mesh("sharing", names, one_way_ns("study sharing", self.sharing.rule.rtt))
 
     def _commanded(self, load: Offered, arrived_ns: Int64, start_ns: int, end_ns: int) -> Int64:
         """Sub-buckets are moved while the kernels carry the window, and say what the adaptor asks for.

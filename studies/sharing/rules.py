@@ -15,7 +15,7 @@ from core.units import duration_ns, duration_text
 from systems.api import System
 from systems.limiting.granted import LEASES, THROTTLER, Part, leased, throttled
 from systems.loader import load_system
-from systems.parts.options import choice
+from systems.parts.options import choice, span_ns
 
 SPLIT, IDEAL, ADAPTOR, STORE = "split", "ideal", "adaptor", "store"
 
@@ -88,3 +88,11 @@ def shared_by(name: str, interval: str, options: Options) -> Shared | None:
     system = load_system(sharing.system)
     configure(f"sharing {name}: system {system.key}", system.config, told)
     return Shared(sharing, system, told)
+
+
+def one_way_ns(study: str, rtt: str) -> int:
+    """Half a round trip, what a message takes; SpecError for one that is no span, or cannot be halved."""
+    rtt_ns = span_ns(study, "rtt", rtt, "0s")
+    if rtt_ns % 2:
+        raise SpecError(f"{study}: rtt = {rtt}", "give an even number of nanoseconds: it is halved")
+    return rtt_ns // 2

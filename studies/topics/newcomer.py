@@ -37,8 +37,7 @@ class Newcomer(TopicWindows):
         self.cluster.remove(self.number)
         placed = Placed(self.schedule, assignment, NEVER_NS)
         if self.rule.sharing == STORE and len(np.unique(assignment[assignment >= 0])) > 1:
-            share = float(self._rates_rps(assignment).sum()) / self.schedule.population.total_rps
-            whole = Envelope(share * envelope.rate_rps, max(1.0, share * envelope.burst_count))
+            whole = self.placed_part(envelope, assignment)
             self.cluster.place(self.number, placed, [whole], duration_ns(self.rule.rtt))
             return (None,) * len(self.names)
         parts = self.split(envelope, assignment)

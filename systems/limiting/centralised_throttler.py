@@ -23,38 +23,13 @@ from dataclasses import dataclass
 from sys import getsizeof
 
 from core.errors import SpecError
-from systems.api import (
-    Arrival,
-    Decide,
-    Delivery,
-    Effect,
-    Event,
-    Message,
-    Node,
-    Report,
-    Send,
-    SetTimer,
-    Start,
-    System,
-    Timer,
-    UnexpectedEvent,
-    Verdict,
-)
+from systems.api import Arrival, Effect, Message, Node, Send, System, UnexpectedEvent
 from systems.limiting.held import CONSERVED, FIRST, TOTAL_CONSERVED
-from systems.limiting.throttling_users import (
-    INTEGERS_BYTES,
-    Demand,
-    KnownUsers,
-    UserBuckets,
-    UserOptions,
-    account,
-    in_parts,
-    in_pieces,
-)
+from systems.limiting.throttling_node import ThrottlingNode
+from systems.limiting.throttling_users import Demand, KnownUsers, UserBuckets, UserOptions, account, in_parts, in_pieces
 from systems.parts.options import choice
 from systems.parts.portion import MILLION
 
-USER_BYTES = 32 + 16 + 16  # model: the user's key, its share and tokens, its demand (each with an instant)
 ENTRY_BYTES = 16  # model: the centre's entry for one server and user
 SHARE_BYTES = 8  # model: a server's share, all that is left of the entry while the user rests
 NEVER = -(2**53)
@@ -195,13 +170,13 @@ class Centre:
         return list(zip(shares, moves, strict=True))
 
 
-class ServerNode:
+class ServerNode(ThrottlingNode):
     """One server; the centre is one with a ``Centre``."""
 
     def __init__(self, node_id: str, names: list[str], config: Config, seed: int):
-        self.node_id, self.config, self.names = node_id, config, names
+        super().__init__(node_id, names, UserBuckets(node_id, len(names), config, seed))
+        self.config, self.names = config, names
         self.centre_id = config.centre or names[0]
-        self.buckets = UserBuckets(node_id, len(names), config, seed)
         self.centre: Centre | None = None
         if node_id == self.centre_id:
             self.centre = Centre(names, config.l_total, config.floor, self.buckets.forget)
@@ -210,35 +185,8 @@ class ServerNode:
         self.newest = NEVER  # cycle of the last command taken
         self.obeyed: dict[str, int] = {}  # user -> cycle of the last command taken
         self.closed_at_ns: int | None = None  # when the last cycle ended
-        self._wakes = self._sweeps = False  # which timers run
 
     # --- events ----------------------------------------------------------------------------------
-
-    def handle(self, event: Event, now_ns: int) -> list[Effect]:
-        """See ``systems.api.Node``."""
-        match event:
-            case Delivery(source, message) if source in self.names:
-                return self._hear(source, message, now_ns)
-            case Arrival(request):
-                admitted = self.buckets.ask(request.user, request.cost, now_ns)
-                verdict = Decide(request.id, Verdict.ADMIT if admitted else Verdict.REJECT)
-                return [verdict, *self._timers(now_ns)]
-            case Report(Demand() as demand):
-                return self._end_of_cycle(demand, now_ns)
-            case Timer("cycle", due_at_ns):
-                return self._end_of_user_cycle(due_at_ns, now_ns)
-            case Timer("forget", _):
-                self._sweeps, cycle = False, self.buckets.cycle_at(now_ns)
-                for user in self.buckets.sweep(cycle):
-                    self.obeyed.pop(user, None)
-                if self.centre is not None:
-                    self.centre.sweep(cycle)
-                return self._timers(now_ns)
-            case Start(None | KnownUsers() as snapshot):
-                if snapshot is not None:
-                    self.buckets.restore(snapshot, now_ns)
-                return self._timers(now_ns)
-        raise UnexpectedEvent(self.node_id, event)
 
     def _hear(self, source: str, message: Message, now_ns: int) -> list[Effect]:
         match message:
@@ -289,21 +237,18 @@ class ServerNode:
 
     # --- users -------------------------------------------------------------------------------------
 
-    def _timers(self, now_ns: int) -> list[Effect]:
-        effects: list[Effect] = []
-        if not self._wakes and not self.idle():
-            self._wakes = True
-            effects.append(SetTimer("cycle", self.buckets.ends_at_ns(self.buckets.cycle_at(now_ns))))
-        if not self._sweeps and (self.buckets.users or (self.centre is not None and self.centre.rested)):
-            self._sweeps = True
-            effects.append(SetTimer("forget", now_ns + (self.buckets.forget + 1) * self.buckets.cycle_ns))
-        return effects
+    def _remembers(self) -> bool:
+        return super()._remembers() or (self.centre is not None and bool(self.centre.rested))
 
-    def _end_of_user_cycle(self, due_at_ns: int, now_ns: int) -> list[Effect]:
+    def _sweep(self, cycle: int) -> None:
+        for user in self.buckets.sweep(cycle):
+            self.obeyed.pop(user, None)
+        if self.centre is not None:
+            self.centre.sweep(cycle)
+
+    def _end_of_user_cycle(self, cycle: int, now_ns: int) -> list[Effect]:
         """Report the active users; the centre commands."""
-        buckets, self._wakes = self.buckets, False
-        cycle = buckets.cycle_at(due_at_ns) - 1
-        said = {}
+        buckets, said = self.buckets, {}
         for user in buckets.active:
             bucket = buckets.users[user]
             buckets.fill(bucket, now_ns)
@@ -335,32 +280,23 @@ class ServerNode:
 
     def idle(self) -> bool:
         """Nothing is to be reported or commanded."""
-        return not self.buckets.active and not (self.centre is not None and self.centre.asked)
+        return super().idle() and not (self.centre is not None and self.centre.asked)
 
     def state_bytes(self) -> int:
         """Model bytes: users, and the centre's entries."""
-        total = USER_BYTES * len(self.buckets.users)
+        total = super().state_bytes()
         if self.centre is not None:
             total += sum(32 + ENTRY_BYTES * len(entries) for entries in self.centre.users.values())
             total += (32 + SHARE_BYTES * len(self.names)) * len(self.centre.rested)
         return total
 
     def allocated_bytes(self) -> int:
-        """Tables, buckets and the centre's entries, by CPython's sizes; the users' names belong to the requests."""
-        total = getsizeof(self.buckets.users) + getsizeof(self.buckets.active)
-        total += sum(getsizeof(bucket) + INTEGERS_BYTES for bucket in self.buckets.users.values())
+        """The centre's entries beside what every throttler has, by CPython's sizes."""
+        total = super().allocated_bytes()
         if self.centre is not None:
             total += getsizeof(self.centre.users) + getsizeof(self.centre.asked) + getsizeof(self.centre.rested)
             total += sum(getsizeof(entries) + 24 * len(entries) for entries in self.centre.users.values())
         return total
-
-    def snapshot(self) -> Message:
-        """The users that it knows."""
-        return self.buckets.snapshot()
-
-    def holds(self) -> dict[str, int]:
-        """Its parts of each user's limit."""
-        return self.buckets.holds()
 
 
 def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:

@@ -21,28 +21,11 @@ from math import isfinite
 from sys import getsizeof
 
 from core.errors import SpecError
-from systems.api import (
-    Arrival,
-    Decide,
-    Delivery,
-    Effect,
-    Event,
-    Message,
-    Node,
-    Report,
-    Sample,
-    Send,
-    SetTimer,
-    Start,
-    System,
-    Timer,
-    UnexpectedEvent,
-    Verdict,
-)
+from systems.api import Arrival, Effect, Event, Message, Node, Sample, Send, System, UnexpectedEvent
 from systems.limiting.held import ALIGNED_BOUND, CONSERVED, FIRST, TOTAL_CONSERVED
 from systems.limiting.throttling_ledger import CLAMPS, PAIRINGS, Law, Ledger
+from systems.limiting.throttling_node import ThrottlingNode
 from systems.limiting.throttling_users import (
-    INTEGERS_BYTES,
     Demand,
     KnownUsers,
     UserBucket,
@@ -57,7 +40,6 @@ from systems.parts.portion import MILLION
 from systems.parts.throttling import MEASURES
 from systems.parts.throttling_graphs import Graph, graph_named, laplacian, neighbours
 
-USER_BYTES = 32 + 16 + 16  # model: the user's key, its share and tokens, its demand (each with an instant)
 ENTRY_BYTES = 16  # model: what is known of one cycle from one server
 
 
@@ -105,18 +87,16 @@ class UsersStopped(Message, frozen=True):
     users: dict[str, bool]
 
 
-class ThrottlerNode:
+class ThrottlerNode(ThrottlingNode):
     """One server: the limit of all its requests, and the shares of its users."""
 
     def __init__(self, node_id: str, law: Law, config: Config, count: int, seed: int):
-        self.node_id, self.law, self.config = node_id, law, config
+        super().__init__(node_id, law.pull, UserBuckets(node_id, count, config, seed, self._open_ledger))
+        self.law, self.config = law, config
         self.total = Ledger(law, config.l_total / count)
-        self.buckets = UserBuckets(node_id, count, config, seed, self._open_ledger)
         self.ledgers: dict[str, Ledger] = {}  # of users
         self.closed_at_ns: int | None = None  # a cycle ended then and is not settled
         self._unsettled: dict[str, None] = {}  # users of whom something is known that is not applied yet
-        self._wakes = False  # the timer "cycle" runs
-        self._sweeps = False  # the timer "forget" runs
 
     # --- events ----------------------------------------------------------------------------------
 
@@ -124,27 +104,7 @@ class ThrottlerNode:
         """See ``systems.api.Node``."""
         if self.closed_at_ns is not None and now_ns != self.closed_at_ns:
             self._settle(self.closed_at_ns)
-        match event:
-            case Delivery(source, message) if source in self.law.pull:
-                return self._hear(source, message, now_ns)
-            case Arrival(request):
-                admitted = self.buckets.ask(request.user, request.cost, now_ns)
-                verdict = Decide(request.id, Verdict.ADMIT if admitted else Verdict.REJECT)
-                return [verdict, *self._timers(now_ns)]
-            case Report(Demand() as demand):
-                return self._end_of_cycle(demand, now_ns)
-            case Timer("cycle", due_at_ns):
-                return self._end_of_user_cycle(due_at_ns, now_ns)
-            case Timer("forget", _):
-                self._sweeps = False
-                for user in self.buckets.sweep(self.buckets.cycle_at(now_ns)):
-                    self.ledgers.pop(user, None)
-                return self._timers(now_ns)
-            case Start(None | KnownUsers() as snapshot):
-                if snapshot is not None:
-                    self.buckets.restore(snapshot, now_ns)
-                return self._timers(now_ns)
-        raise UnexpectedEvent(self.node_id, event)
+        return super().handle(event, now_ns)
 
     def _settle(self, at_ns: int) -> None:
         """x(k + 1), from ``at_ns`` on, by all that was heard up to the instant at which cycle k ended."""
@@ -208,21 +168,16 @@ class ThrottlerNode:
     def _open_ledger(self, user: str) -> None:
         self.ledgers[user] = Ledger(self.law, self.buckets.tokens_of(MILLION))
 
-    def _timers(self, now_ns: int) -> list[Effect]:
-        """A cycle's end is due while a user is active or not settled, a sweep while a user is known."""
-        effects: list[Effect] = []
-        if not self._wakes and (self.buckets.active or self._unsettled):
-            self._wakes = True
-            effects.append(SetTimer("cycle", self.buckets.ends_at_ns(self.buckets.cycle_at(now_ns))))
-        if not self._sweeps and self.buckets.users:
-            self._sweeps = True
-            effects.append(SetTimer("forget", now_ns + (self.buckets.forget + 1) * self.buckets.cycle_ns))
-        return effects
+    def _speaks(self) -> bool:
+        return super()._speaks() or bool(self._unsettled)
 
-    def _end_of_user_cycle(self, due_at_ns: int, now_ns: int) -> list[Effect]:
+    def _sweep(self, cycle: int) -> None:
+        for user in self.buckets.sweep(cycle):
+            self.ledgers.pop(user, None)
+
+    def _end_of_user_cycle(self, cycle: int, now_ns: int) -> list[Effect]:
         """Count, tell the neighbours, and go on while anybody is active."""
-        buckets, self._wakes = self.buckets, False
-        cycle = buckets.cycle_at(due_at_ns) - 1  # the one that ends
+        buckets = self.buckets
         self._settle(now_ns)
         said: dict[str, tuple[float, float, int, int]] = {}
         negative_count = 0
@@ -252,30 +207,16 @@ class ThrottlerNode:
 
     # --- for whoever watches -------------------------------------------------------------------------
 
-    def idle(self) -> bool:
-        """No user is active: nothing is to be said."""
-        return not self.buckets.active
-
     def state_bytes(self) -> int:
         """Model bytes: users, and words of cycles that are not settled."""
-        entries = sum(ledger.entries_count() for ledger in self.ledgers.values())
-        return USER_BYTES * len(self.buckets.users) + ENTRY_BYTES * entries
+        return super().state_bytes() + ENTRY_BYTES * sum(ledger.entries_count() for ledger in self.ledgers.values())
 
     def allocated_bytes(self) -> int:
-        """Tables, buckets, ledgers and words, by CPython's sizes; the users' names belong to the requests."""
-        total = getsizeof(self.buckets.users) + getsizeof(self.ledgers) + getsizeof(self.buckets.active)
-        for bucket, ledger in zip(self.buckets.users.values(), self.ledgers.values(), strict=False):
-            total += getsizeof(bucket) + INTEGERS_BYTES + 24 + getsizeof(ledger) + getsizeof(ledger.rounds)
-            total += 104 * ledger.entries_count()  # two floats, a number and their tuple
+        """Ledgers and words beside what every throttler has, by CPython's sizes."""
+        total = super().allocated_bytes() + getsizeof(self.ledgers)
+        for ledger in self.ledgers.values():  # 104: two floats, a number and their tuple
+            total += 24 + getsizeof(ledger) + getsizeof(ledger.rounds) + 104 * ledger.entries_count()
         return total
-
-    def snapshot(self) -> Message:
-        """The users that it knows."""
-        return self.buckets.snapshot()
-
-    def holds(self) -> dict[str, int]:
-        """Its parts of each user's limit."""
-        return self.buckets.holds()
 
 
 SAFE = 0.5  # of 1 / l_n: (3) still converges when measures are two cycles late, g l_n < 2 sin(pi / 10) = 0.618

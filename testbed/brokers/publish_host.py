@@ -35,6 +35,8 @@ SWITCH_INTERVAL_S = 0.000_1  # how long the main thread may keep the interpreter
 class PublishHost:
     """The commands; all but reading and writing of files is done by the engine's thread."""
 
+    prepared: type[PreparedLoad] = PreparedLoad  # what is made of a block
+
     def __init__(self, engine: Engine):
         self.engine = engine
         self.loads: dict[int, PreparedLoad] = {}
@@ -67,7 +69,7 @@ class PublishHost:
         if tag in self.loads:
             raise ValueError(f"the load with tag {tag} has not been collected")
         mine = [number for number, publisher in self.engine.publishers.items() if publisher.target is not None]
-        self.loads[tag] = load = PreparedLoad(read_block(Path(path)), topic, epoch_ns, mine, tag)
+        self.loads[tag] = load = self.prepared(read_block(Path(path)), topic, epoch_ns, mine, tag)
         self.engine.call(lambda: self.engine.offer(load))
 
     def status(self) -> Json:

@@ -238,6 +238,11 @@ class KeepingEngine(Engine):
                 self.publishers[number] = KeepingPublisher(self, number)
         super().move(pairs)
 
+    def offer(self, load: PreparedLoad) -> None:
+        """See ``Engine``; receipts may come from now on."""
+        self.kept[load.tag] = _kept(load)
+        super().offer(load)
+
     def receive(self, publisher: int, tag: int, message: int) -> None:
         """A receipt has come."""
         load, who = self.kept.get(tag), self.publishers.get(publisher)

@@ -18,7 +18,6 @@ from core.records import Json
 from testbed.brokers.moving.keeping import KeepingEngine, KeptLoad
 from testbed.brokers.moving.receipts import ReceiptPort
 from testbed.brokers.publish_host import SWITCH_INTERVAL_S, PublishHost, allow_descriptors, write_columns
-from testbed.brokers.publish_load import read_block
 from testbed.hosts.agent import serve
 
 MOVES = ("move_told_at_ns", "move_publisher", "move_source", "move_target", "move_opened_at_ns")
@@ -26,6 +25,8 @@ MOVES = ("move_told_at_ns", "move_publisher", "move_source", "move_target", "mov
 
 class KeepingHost(PublishHost):
     """The commands."""
+
+    prepared = KeptLoad
 
     def __init__(self, engine: KeepingEngine):
         super().__init__(engine)
@@ -40,19 +41,6 @@ class KeepingHost(PublishHost):
         """Keep publishers from these brokers, or let them go there again."""
         change = self.keeping.withheld.update if on else self.keeping.withheld.difference_update
         self.keeping.call(lambda: change(targets))
-
-    def load(self, path: str, epoch_ns: int, topic: str, tag: int = 0) -> None:
-        """See ``PublishHost``."""
-        if tag in self.loads:
-            raise ValueError(f"the load with tag {tag} has not been collected")
-        mine = [number for number, publisher in self.engine.publishers.items() if publisher.target is not None]
-        self.loads[tag] = load = KeptLoad(read_block(Path(path)), topic, epoch_ns, mine, tag)
-
-        def begin() -> None:
-            self.keeping.kept[tag] = load
-            self.keeping.offer(load)
-
-        self.keeping.call(begin)
 
     def status(self) -> Json:
         """See ``PublishHost``; ``kept``: emissions that were sent and have no receipt.  All of one instant."""
