@@ -299,7 +299,7 @@ def test_what_a_machine_has_done_to_a_job_is_told_with_the_fix_and_nothing_else_
         raise PySparkException(text)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_cluster_that_gives_nothing_is_told_of_and_one_of_another_environment_too(tmp_path):
     """A query waits for executors for ever; its workers' Python is what SPARK_CONF_DIR says."""
     code = (
