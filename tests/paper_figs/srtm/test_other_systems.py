@@ -6,10 +6,10 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import Judgement, judge
-from tests.paper_figs import test_claims_a, test_claims_b
+from tests.paper_figs.srtm import test_claims_of_searches, test_claims_of_splitting
 from tests.paper_figs.tables import Case, Frames, claim_called
 
-CASES = [*test_claims_a.CASES, *test_claims_b.CASES]
+CASES = [*test_claims_of_splitting.CASES, *test_claims_of_searches.CASES]
 FOREIGN = "mine.py:SYSTEM"
 
 

@@ -16,7 +16,7 @@ from paper_figs.series import plain
 from paper_figs.srtm import adaptor, groups, table1, trace
 from paper_figs.srtm.p99 import STRIPS, p99_sheet, summary
 from paper_figs.style import style_of
-from tests.paper_figs.test_claims_b import KEYS, fig7_runs, fig8_runs, fig9_runs, table1_searches
+from tests.paper_figs.srtm.test_claims_of_searches import KEYS, fig7_runs, fig8_runs, fig9_runs, table1_searches
 
 NO_TRACE = {option.name: option.default for option in trace.OPTIONS}
 
