@@ -29,7 +29,7 @@ from collectors.partials import partial_of
 from collectors.schema import MANIFEST, SCHEMA_VERSION
 from collectors.scratch import FULL, ScratchFull, writing_scratch
 from collectors.store.hadoop import Place, make_durable
-from collectors.store.log import EMPTY, KeptRun, StoredFile, StoredPart, StoreState, append, read_log
+from collectors.store.log import EMPTY, KeptRun, StoredFile, StoredPart, StoreState, commit, read_log
 from collectors.store.parts import entry_of
 from collectors.writer import failed_folder, set_aside
 from core.errors import MachineError
@@ -85,10 +85,7 @@ class RunPacks:
         self._commit((), [StoredPart(digest, SCHEMA_VERSION, runs, (written,))])
 
     def _commit(self, dropped: Collection[str], parts: Collection[StoredPart]) -> None:
-        state, done = read_log(self.root, self._state), False
-        while not done and state.accepts(dropped, parts):
-            state, done = append(self.root, state, dropped, parts)
-        self._state = state
+        self._state, _ = commit(self.root, read_log(self.root, self._state), dropped, parts)
 
     def tidy(self) -> None:
         """Remove packs that no commit names, and none will; what nobody lets us remove stays."""

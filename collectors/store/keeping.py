@@ -18,7 +18,7 @@ from collectors.schema import SCHEMA_VERSION
 from collectors.scratch import ScratchFull
 from collectors.store import claims
 from collectors.store.hadoop import Place
-from collectors.store.log import EMPTY, StoredPart, StoreState, append, read_log
+from collectors.store.log import EMPTY, StoredPart, StoreState, commit, read_log
 from collectors.store.parts import FILE_BYTES, FromFolders, FromPart, Source, damage_of, entry_of, write_part
 from core.errors import MachineError
 
@@ -157,10 +157,7 @@ class Store:
 
     def _append(self, state: StoreState, dropped: Collection[str], parts: Sequence[StoredPart]) -> bool:
         """Whether the commit counts; where not, what was written for it is garbage."""
-        done = False
-        while not done and state.accepts(dropped, parts):
-            state, done = append(self.root, state, dropped, parts)
-        self._state = state
+        self._state, done = commit(self.root, state, dropped, parts)
         return done
 
     def tidy(self, forget: bool = False) -> None:

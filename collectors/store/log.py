@@ -187,6 +187,16 @@ def append(
     return now, counts
 
 
+def commit(
+    root: Place, state: StoreState, dropped: Collection[str], parts: Collection[StoredPart]
+) -> tuple[StoreState, bool]:
+    """``append``, behind all who are faster, unless they have brought or dropped any of it."""
+    done = False
+    while not done and state.accepts(dropped, parts):
+        state, done = append(root, state, dropped, parts)
+    return state, done
+
+
 def all_names(root: Place) -> list[str]:
     """The files of the log; empty where there is no store."""
     folder = root / LOG
