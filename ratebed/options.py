@@ -114,11 +114,8 @@ class RunRequest:
 
     @property
     def store(self) -> "Store":
-        """The table store of its runs, beside them, or beside the packs, where the workers' queries can read it."""
-        from collectors.store.keeping import Store
-
-        root = hadoop_place(self.packs, self.spark_conf) / "store" if self.packs else self.out / "store"
-        return Store(root, self.out / "runs", is_near=not self.packs)
+        """The table store of its runs."""
+        return store_of(self.out, self.packs, self.spark_conf)
 
     def command(self, key: str) -> str:
         """The command that makes the figure ``key`` again."""
@@ -244,6 +241,14 @@ def hadoop_place(url: str, spark_conf: Mapping[str, str]) -> "Place":
 
     prefix, conf = "spark.hadoop.", {**spark_defaults(), **spark_conf}
     return place_of(url, {key.removeprefix(prefix): text for key, text in conf.items() if key.startswith(prefix)})
+
+
+def store_of(out: Path, packs: str, spark_conf: Mapping[str, str]) -> "Store":
+    """The table store of the runs in ``out``, beside them, or beside the packs, where workers' queries can read it."""
+    from collectors.store.keeping import Store
+
+    root = hadoop_place(packs, spark_conf) / "store" if packs else out / "store"
+    return Store(root, out / "runs", is_near=not packs)
 
 
 def choose_docker_daemon(choice: str) -> None:

@@ -21,6 +21,9 @@ Push = Annotated[
 ]
 Pull = Annotated[str, typer.Option("--pull", metavar="URL", help="fetch the runs that are there and not here")]
 Rebuild = Annotated[bool, typer.Option("--rebuild", help="make all of it anew from the run folders")]
+Packs = Annotated[
+    str, typer.Option("--packs", metavar="URL", help="the store beside the packs there, not that in --out")
+]
 
 
 def store(
@@ -29,6 +32,7 @@ def store(
     rebuild: Rebuild = False,
     push: Push = "",
     pull: Pull = "",
+    packs: Packs = "",
     spark_master: o.SparkMaster = "",
     spark_conf: o.SparkConf = None,
     as_json: o.AsJson = False,
@@ -37,18 +41,17 @@ def store(
 
     Figures bring in what they ask for; it may be deleted at any time, and is made again.
     """
-    from collectors.store.keeping import Store
     from harness.campaign import finished_runs
 
-    on = o.spark_on(spark_master, spark_conf)
+    on, conf = o.spark_on(spark_master, spark_conf), o.spark_settings(spark_conf or ())
     if push or pull:
-        alone = {"--build": build, "--rebuild": rebuild, "--json": as_json}
+        alone = {"--build": build, "--rebuild": rebuild, "--packs": packs, "--json": as_json}
         if given := [name for name, is_given in alone.items() if is_given]:
             raise SpecError(f"{' and '.join(given)} with {'--push' if push else '--pull'}", "give two commands")
-        return _exchanged(out, push, pull, o.spark_settings(spark_conf or ()))
-    if not finished_runs(out) and not Store.of(out).state().parts:
+        return _exchanged(out, push, pull, conf)
+    own = o.store_of(out, packs, conf)
+    if not finished_runs(out) and not own.state().parts:
         raise SpecError(f"{out}: no finished runs there", "ratebed run makes some; --out names another folder")
-    own = Store.of(out)
     if build or rebuild:
         _brought_in(own, out, rebuild, bool(spark_master), on)
     found = described(own, out)
@@ -71,7 +74,7 @@ def _brought_in(own: "Store", out: Path, anew: bool, on_cluster: bool, on: "Star
     count = sum(folder.name not in there for folder in folders)
     bring = own.rebuild if anew else own.keep
     with own.in_use():
-        if count <= RUNS_HERE and not on_cluster:
+        if not own.is_near or (count <= RUNS_HERE and not on_cluster):
             bring(folders, write_here, 1)
             return
         with java_answers():

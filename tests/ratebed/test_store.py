@@ -66,6 +66,23 @@ def test_figures_of_a_store_that_was_deleted_and_rebuilt_are_the_same_bytes(tmp_
     assert [*Store.of(out).state().parts] == [part], "they were drawn from another store than the rebuilt one"
 
 
+@pytest.mark.slow
+def test_the_store_beside_packs_is_told_built_and_healed(tmp_path: Path) -> None:
+    out, there = tmp_path / "out", tmp_path / "there"
+    words = ("store", "--packs", f"file://{there}", "--out", str(out))
+    write_small_run(out / "runs", 0)
+    assert ratebed("store", "--push", str(there), "--out", str(out)).returncode == 0
+    built = ratebed(*words, "--build")
+    assert built.returncode == 0 and f"file://{there}/store: 1 runs in 2 files" in built.stdout, built.stdout
+    assert not (out / "store").exists()
+    (file,) = there.glob("store/samples/*.parquet")
+    file.write_bytes(file.read_bytes()[:-1])
+    damaged = ratebed(*words)
+    assert damaged.returncode == 1 and f"samples/{file.name} has {file.stat().st_size} bytes" in damaged.stdout
+    healed = ratebed(*words, "--rebuild")
+    assert healed.returncode == 0 and "damaged" not in healed.stdout and not file.exists(), healed.stdout
+
+
 @pytest.mark.parametrize("words", [("--push", "there", "--build"), ("--pull", "there", "--rebuild", "--json")])
 def test_what_an_exchange_would_pass_over_is_refused(words: tuple[str, ...], tmp_path: Path) -> None:
     done = ratebed("store", *words, "--out", str(tmp_path))
