@@ -39,7 +39,7 @@ def exact_percentiles(values: DataFrame, by: Sequence[str], value: str, quantile
     in_order = Window.partitionBy(*by, "_bucket").orderBy("_value")
     ranked = few.withColumn("_end", F.sum("count").over(in_order))
     rank = F.col("_rank") - F.col("_before")
-    found = ranked.join(wanted, [*by, "_bucket"]).where(
+    at_rank = ranked.join(wanted, [*by, "_bucket"]).where(
         (rank < F.col("_end")) & (rank >= F.col("_end") - F.col("count"))
     )
     at = {
@@ -49,7 +49,7 @@ def exact_percentiles(values: DataFrame, by: Sequence[str], value: str, quantile
     }
     parts = [column.alias(f"_{part}_{number}") for (number, part), column in at.items()]
     return (
-        found.groupBy(*by)
+        at_rank.groupBy(*by)
         .agg(F.max("value_count").alias("value_count"), *parts)
         .select(*by, "value_count", *(_between(number, q).alias(name_of(q)) for number, q in enumerate(quantiles)))
     )

@@ -161,8 +161,8 @@ def measure_memory(case: Case, driver: Driver, keys: int, fill_s: float = FILL_S
     """
     config = long_config(driver, case)
     quota, sampled = quota_of(config), min(SAMPLED, keys)
-    before, found, after = driver.ask(user(0), 1, quota, config).partition(user(0).encode())
-    assert found and driver.ask(user(keys), 1, quota, config) == before + user(keys).encode() + after
+    before, key, after = driver.ask(user(0), 1, quota, config).partition(user(0).encode())
+    assert key and driver.ask(user(keys), 1, quota, config) == before + user(keys).encode() + after
     sample = [place * keys // sampled for place in range(sampled)]
     turns = dict.fromkeys(sample, quota.count)
     others = (before + user(keys + each).encode() + after for each in range(WARMING))
@@ -329,8 +329,8 @@ def _memory_text(case: Case, memory: Memory, peer: Memory | None) -> str:
 
 
 def _rungs_text(rungs: Sequence[Rung], peer: Sequence[Rung]) -> str:
-    found, of_peer = knee(rungs), knee(peer).rate_rps if peer else None
-    more, rate_rps = ("", found.rate_rps) if found.rate_rps else (">", found.below_rps)
+    own_knee, of_peer = knee(rungs), knee(peer).rate_rps if peer else None
+    more, rate_rps = ("", own_knee.rate_rps) if own_knee.rate_rps else (">", own_knee.below_rps)
     ratio = f"{more}{rate_rps / of_peer:.2f}" if rate_rps and of_peer else "-"
     reached = f"{more}{rate_rps:,.0f}" if rate_rps else "late" if rungs[0].wait_ns < inf else "errors"
     return f" {rungs[0].wait_ns / 1000:7,.0f} us {reached:>10} {ratio:>6} {sum(rung.errors for rung in rungs):6,}"

@@ -96,18 +96,18 @@ def _by_spark(folder: Path, master: str, settings: Mapping[str, str]) -> dict[st
     files = sorted(f"file://{path.resolve()}" for path in folder.glob("*.parquet"))
     rows = spark.read.schema(from_arrow_schema(TABLES["messages"])).parquet(*files)
     rows = rows.selectExpr("run_id", "broker", "received_at_ns - intended_at_ns AS latency_ns")
-    found = (
+    totals = (
         exact_percentiles(rows, ["run_id", "broker"], "latency_ns", [0.99]).agg({"p99": "sum", "*": "count"}).first()
     )
-    assert found is not None
+    assert totals is not None
     clock_s = perf_counter() - began
     javas = [child for child in psutil.Process().children(recursive=True) if child.name() == "java"]
     times = [java.cpu_times() for java in javas]
     statuses = [Path(f"/proc/{java.pid}/status").read_text().splitlines() for java in javas]
     peaks = [int(line.split()[1]) * 1024 / MIB for status in statuses for line in status if line.startswith("VmHWM")]
     return {
-        "groups": found["count(1)"],
-        "sum": found["sum(p99)"],
+        "groups": totals["count(1)"],
+        "sum": totals["sum(p99)"],
         "clock_s": clock_s,
         "cpu_s": sum(time.user + time.system for time in times) + _own_s(),
         "java_mib": sum(peaks),
@@ -124,11 +124,11 @@ def with_duckdb(folder: Path, cores: int, is_long: bool) -> dict[str, float]:
     p99 = "quantile_cont(received_at_ns - intended_at_ns, 0.99) AS p99"
     of_groups = f"SELECT {p99} FROM read_parquet(?) GROUP BY run_id, broker"
     with duckdb.connect(config={"threads": cores}) as connection:
-        found = connection.execute(f"SELECT count(*), sum(p99) FROM ({of_groups})", [f"{folder}/*.parquet"]).fetchone()
-    assert found is not None
+        totals = connection.execute(f"SELECT count(*), sum(p99) FROM ({of_groups})", [f"{folder}/*.parquet"]).fetchone()
+    assert totals is not None
     return {
-        "groups": found[0],
-        "sum": found[1],
+        "groups": totals[0],
+        "sum": totals[1],
         "clock_s": perf_counter() - began,
         "cpu_s": _own_s(),
         "java_mib": 0.0,
@@ -180,12 +180,12 @@ def _report(folder: Path, rows: int) -> None:
             *["--long"] * is_long,
         ]
         told = subprocess.run([*words, "--out", str(folder)], check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True)
-        found = json.loads(told.stdout)
-        sums.append((found["groups"], found["sum"]))
+        measured = json.loads(told.stdout)
+        sums.append((measured["groups"], measured["sum"]))
         what = f"{way}, {of} {'workers' if 'standalone' in way else 'cores'}{', both compilers' if is_long else ''}"
         print(
-            f"{what:<45}{found['cpu_s']:8.1f} s of processors{found['clock_s']:8.1f} s"
-            f"{found['java_mib']:8.0f} MiB of Java{found['python_mib']:7.0f} MiB of Python",
+            f"{what:<45}{measured['cpu_s']:8.1f} s of processors{measured['clock_s']:8.1f} s"
+            f"{measured['java_mib']:8.0f} MiB of Java{measured['python_mib']:7.0f} MiB of Python",
             flush=True,
         )
     for groups, total in sums:

@@ -33,13 +33,13 @@ def report(out: Path) -> Iterator[str]:
     """Every figure with what its runs took and would have been foreseen to take, then the table of paces."""
     folders = {folder.name: folder for folder in finished_runs(out)}
     yield from compared({name: _both(folder) for name, folder in folders.items()}, _figures(out, folders.keys()))
-    found = {
+    virtual_paces = {
         kind: pace
         for kind, pace in paces(folders.values(), least=1).items()
         if not load_testbed(kind.testbed).real_time
     }
-    plain = {kind[1:4]: pace for kind, pace in found.items() if kind.round == ROUND}
-    short = {kind[1:]: pace for kind, pace in found.items() if kind.round != ROUND}
+    plain = {kind[1:4]: pace for kind, pace in virtual_paces.items() if kind.round == ROUND}
+    short = {kind[1:]: pace for kind, pace in virtual_paces.items() if kind.round != ROUND}
     yield "\nPACES: dict[tuple[str, str, str], float] = {  # study, system, workload -> pace, in virtual time"
     yield from _entries(plain)
     yield "SHORT_PACES: dict[tuple[str, str, str, str], float] = {  # study, system, workload, round -> pace"
@@ -63,8 +63,8 @@ def compared(runs: dict[str, tuple[float, float]], figures: dict[str, list[str]]
 
 
 def _figures(out: Path, there: Collection[str]) -> dict[str, list[str]]:
-    found = {name: [i for i in section["run_ids"] if i in there] for name, section in sections(out).items()}
-    return {name: ids for name, ids in found.items() if ids}
+    run_ids = {name: [i for i in section["run_ids"] if i in there] for name, section in sections(out).items()}
+    return {name: ids for name, ids in run_ids.items() if ids}
 
 
 def _both(folder: Path) -> tuple[float, float]:

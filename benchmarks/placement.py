@@ -116,9 +116,9 @@ def _report_game() -> None:
     """Fig. 9 at paper scale: the control plane and every message's fate, one run on one core."""
     spec = next(spec for spec in fig9.points(SCALES["paper"], {"latency-table": ""}) if spec.system == "epulsar")
     began = perf_counter()
-    found = carried_out(resolve(spec)).tables["topic_windows"]
+    windows = carried_out(resolve(spec)).tables["topic_windows"]
     seconds = perf_counter() - began
-    pairs = int(found["pair_count"].sum())
+    pairs = int(windows["pair_count"].sum())
     print(
         f"  Fig. 9 at the paper's rate, {pairs / 1e6:,.0f} M deliveries: {seconds:.1f} s "
         f"(wanted: under {GAME_WANTED_S:g}), largest memory {own_peak_mib() / 2**10:.1f} GiB"

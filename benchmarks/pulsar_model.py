@@ -76,25 +76,25 @@ class LivePoint(msgspec.Struct):
     @property
     def requests(self) -> list[PulsarRequest]:
         """The same, of the model."""
-        found = [asked_of(resolve(msgspec.structs.replace(spec, testbed="virtual")))[1] for spec in self.specs]
-        return [asked for asked in found if isinstance(asked, PulsarRequest)]
+        all_asked = [asked_of(resolve(msgspec.structs.replace(spec, testbed="virtual")))[1] for spec in self.specs]
+        return [asked for asked in all_asked if isinstance(asked, PulsarRequest)]
 
 
 def live_runs(out: Path) -> list[LivePoint]:
     """Those that are not invalid, by workload, system, executors and delay."""
-    found: dict[tuple[str, str, int, str], LivePoint] = {}
+    points: dict[tuple[str, str, int, str], LivePoint] = {}
     for folder in finished_runs(out):
         manifest = read_manifest(folder)
         spec = msgspec.convert(manifest["spec"], RunSpec)
         if spec.study == NAME and spec.testbed != "virtual" and manifest["validity"] != INVALID:
             executors = int(spec.system_options.get("executors", EXECUTORS if spec.system == "epulsar" else 1))
             key = spec.workload, spec.system, executors, str(spec.topology_options.get("cloud_delay", ""))
-            point = found.setdefault(key, LivePoint(*key, [], []))
+            point = points.setdefault(key, LivePoint(*key, [], []))
             point.specs.append(spec)
             point.folders.append(folder)
-    if not found:
+    if not points:
         raise SystemExit(f"{out}: no live runs on Pulsar; ratebed run epulsar-fig7 --broker pulsar --testbed mininet")
-    return [found[key] for key in sorted(found, key=lambda key: (*key[:3], int(key[3].removesuffix("ms") or 0)))]
+    return [points[key] for key in sorted(points, key=lambda key: (*key[:3], int(key[3].removesuffix("ms") or 0)))]
 
 
 def modelled(requests: Sequence[PulsarRequest], costs: PulsarCosts) -> Medians:
@@ -144,9 +144,9 @@ def _fitted(
     costs: PulsarCosts, names: Sequence[str], points: Sequence[tuple[Medians, list[PulsarRequest]]], with_share: bool
 ) -> PulsarCosts:
     def of(amounts: Float64) -> PulsarCosts:
-        found = np.abs(amounts).tolist()
-        steps: Json = {name: MoveStep(*found[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
-        busy_share = min(found[-1], 1.0) if with_share else costs.busy_share
+        positive = np.abs(amounts).tolist()
+        steps: Json = {name: MoveStep(*positive[2 * n : 2 * n + 2]) for n, name in enumerate(names)}
+        busy_share = min(positive[-1], 1.0) if with_share else costs.busy_share
         return replace(costs, **steps, busy_share=busy_share)
 
     def off(amounts: Float64) -> float:
@@ -157,8 +157,8 @@ def _fitted(
         return squares
 
     begin = np.array([amount for name in names for amount in getattr(costs, name)] + [costs.busy_share] * with_share)
-    found = minimize(off, begin, method="Nelder-Mead", options={"maxfev": EVALUATIONS, "xatol": 0.05, "fatol": 1e-4})
-    return of(found.x.round(2))
+    fit = minimize(off, begin, method="Nelder-Mead", options={"maxfev": EVALUATIONS, "xatol": 0.05, "fatol": 1e-4})
+    return of(fit.x.round(2))
 
 
 def compared(points: Sequence[LivePoint], costs: PulsarCosts) -> list[str]:

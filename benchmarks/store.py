@@ -121,11 +121,11 @@ def report(out: Path) -> None:
         ("put together by the driver", "put together"),
     ):
         words = [sys.executable, "-m", "benchmarks.store", "--measure", way, "--out", str(out)]
-        found = json.loads(subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout)
-        answers.append(found["counts"])
+        measured = json.loads(subprocess.run(words, check=True, cwd=ROOT, stdout=subprocess.PIPE, text=True).stdout)
+        answers.append(measured["counts"])
         print(
-            f"{what:<28}{found['s']:7.1f} s of Python{found['peak']:7.0f} MiB at most, {found['before']:.0f} of them "
-            "before",
+            f"{what:<28}{measured['s']:7.1f} s of Python{measured['peak']:7.0f} MiB at most, "
+            f"{measured['before']:.0f} of them before",
             flush=True,
         )
     assert answers.count(answers[0]) == len(answers), answers

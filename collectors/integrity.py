@@ -173,19 +173,19 @@ def _key_of(folder: str) -> Key:
 
 def verified_among(folders: Sequence[str]) -> dict[Key, bytes]:
     """Those that are as they were written, for ``take_over`` in another process of the command."""
-    found = {}
+    manifests = {}
     for folder in folders:
         try:
             key = _key_of(folder)
-            found[key], _ = _checked(folder)
+            manifests[key], _ = _checked(folder)
         except (OSError, MachineError):
             pass  # ``verified`` says what is wrong
-    return found
+    return manifests
 
 
-def take_over(found: Mapping[Key, bytes]) -> None:
+def take_over(manifests: Mapping[Key, bytes]) -> None:
     """What another process of this command has verified is verified."""
-    _verified.update(found)
+    _verified.update(manifests)
 
 
 def forget() -> None:

@@ -53,14 +53,14 @@ def files_of(name: str) -> list[Path]:
 
     SpecError where the file cannot be read.
     """
-    found: dict[Path, None] = {}
+    files: dict[Path, None] = {}
     waiting = [Path(name.partition(":")[0])]
     while waiting:
         path = waiting.pop()
-        if path not in found:
-            found[path] = None
+        if path not in files:
+            files[path] = None
             waiting += _named_beside(path) if path.suffix == ".py" else ()
-    return list(found)
+    return list(files)
 
 
 def _named_beside(path: Path) -> list[Path]:
@@ -119,8 +119,8 @@ def _refuse_neighbours(path: Path, source: bytes) -> None:
         beside = [path.parent / f"{first}.py", path.parent / first / "__init__.py"]
         if (_TREE / first / "__init__.py").is_file() or not (module == "." or any(map(Path.is_file, beside))):
             continue
-        found = None if module == "." else importlib.util.find_spec(first)
-        if found is None or Path(found.origin or "") in map(Path.resolve, beside):
+        spec = None if module == "." else importlib.util.find_spec(first)
+        if spec is None or Path(spec.origin or "") in map(Path.resolve, beside):
             raise SpecError(
                 f"{path}:{line}: it imports a file beside it" + f", {first}" * bool(first),
                 "keep both in one file, or make a package of them and install it: docs/extending.md",

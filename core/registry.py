@@ -86,10 +86,10 @@ def packages() -> dict[str, Path]:
     points = [point for kind in OUTSIDE for point in _installed(kind)]
     places = {}
     for name in dict.fromkeys(point.module.partition(".")[0] for point in points):
-        found = find_spec(name)
-        if found is not None:
-            folders = list(found.submodule_search_locations or ())
-            places[name] = Path(folders[0] if folders else found.origin or "").parent
+        spec = find_spec(name)
+        if spec is not None:
+            folders = list(spec.submodule_search_locations or ())
+            places[name] = Path(folders[0] if folders else spec.origin or "").parent
     return places
 
 

@@ -201,7 +201,7 @@ def _paths(root: Path, name: str) -> tuple[Path, ...]:
     base = Path() if parts[0] in _OURS else _packages()[parts[0]]
     places = [base.joinpath(*parts[:count]) for count in range(1, len(parts) + 1)]
     files = ((place / "__init__.py", place.with_suffix(".py")) for place in places)  # the first that there is
-    return tuple(found for either in files if (found := next((it for it in either if (root / it).is_file()), None)))
+    return tuple(file for either in files if (file := next((it for it in either if (root / it).is_file()), None)))
 
 
 def _data_file(root: Path, module: Path, name: str) -> Path | None:

@@ -66,6 +66,6 @@ class _Ahead:
         if self.pool:
             self._begin()
         for part in as_completed(self._parts):
-            found = part.result()
-            take_over(found)
-            self.campaign.whole.update(os.path.basename(folder) for folder, *_ in found)
+            manifests = part.result()
+            take_over(manifests)
+            self.campaign.whole.update(os.path.basename(folder) for folder, *_ in manifests)

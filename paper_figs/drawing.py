@@ -147,9 +147,9 @@ def mean_lines(
         axes.margins(x=0.08)
     present = {name: look for name, look in looks.items() if (frame[by] == name).any()}
     for n, (name, look) in enumerate(present.items()):
-        at, found = intervals_by(frame[frame[by] == name].dropna(subset=[x, y]), x, y, measure)
+        at, intervals = intervals_by(frame[frame[by] == name].dropna(subset=[x, y]), x, y, measure)
         with _shifted(axes, (n - (len(present) - 1) / 2) * apart_points):
-            interval_points(axes, at, found, look, joined=True, size=size)
+            interval_points(axes, at, intervals, look, joined=True, size=size)
 
 
 def mean_points(

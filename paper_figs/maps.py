@@ -110,9 +110,9 @@ def _below(axes: Axes, text: str, line: int, colour: str, column: float | None =
 
 def _blocks(names: Names, level: int) -> list[tuple[int, int, str]]:
     """First and last place of neighbours that are equal down to ``level``, and their name there."""
-    found, at = [], 0
+    blocks, at = [], 0
     for head, same in groupby(name[: level + 1] for name in names):
         count = len(list(same))
-        found.append((at, at + count - 1, head[-1]))
+        blocks.append((at, at + count - 1, head[-1]))
         at += count
-    return found
+    return blocks

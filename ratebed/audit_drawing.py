@@ -20,22 +20,22 @@ ADMITTED, ALLOWED = Style("admitted since", "#0072B2", "", "-"), Style("allowed,
 REJECTED, WRONGLY = Style("rejected", "#AAAAAA", "|", "-"), Style("wrongly rejected", "#D55E00", "|", "-")
 
 
-def draw(found: Audit, folder: Path) -> list[Path]:
+def draw(audited: Audit, folder: Path) -> list[Path]:
     """``audit.svg`` and ``audit.png`` in ``folder``."""
-    worst = found.exceeding[:WORST]
-    users = sorted(found.findings, key=lambda each: (-each.withheld_count, -each.rejected_count, each.user))[:ROWS]
+    worst = audited.exceeding[:WORST]
+    users = sorted(audited.findings, key=lambda each: (-each.withheld_count, -each.rejected_count, each.user))[:ROWS]
     users = [each for each in users if each.rejected_count]
     drawing = sheet(10.0, 3.6 + 0.22 * max(3, len(users)))
     heights = 2.4, 0.9 + 0.22 * max(3, len(users))
     [[above], [below]] = drawing.subfigures(2, 1, squeeze=False, height_ratios=heights)
     panels = above.subplots(1, max(1, len(worst)), squeeze=False)[0]
     for axes, finding in zip(panels, worst, strict=False):
-        _draw_worst(axes, found, finding)
+        _draw_worst(axes, audited, finding)
     if not worst:
         sentence(panels[0], "nobody is proven to have got more than promised")
     rejections = below.subplots()
     if users:
-        _draw_rejections(rejections, found, users)
+        _draw_rejections(rejections, audited, users)
     else:
         sentence(rejections, "the log has no rejection")
     lines = [key(look, marker=False) for look in (ADMITTED, ALLOWED)]
@@ -43,12 +43,12 @@ def draw(found: Audit, folder: Path) -> list[Path]:
     return save(drawing, folder, "audit")
 
 
-def _draw_worst(axes: Axes, found: Audit, finding: Proof) -> None:
+def _draw_worst(axes: Axes, audited: Audit, finding: Proof) -> None:
     """One user's admissions around its worst interval, counted from its begin, and the most that was allowed since."""
-    promise, its = found.promise, finding.excess
-    at_ns = found.log.at_ns[(found.log.user == finding.user) & ~found.is_rejected] - found.shift_ns
+    promise, its = audited.promise, finding.excess
+    at_ns = audited.log.at_ns[(audited.log.user == finding.user) & ~audited.is_rejected] - audited.shift_ns
     span_ns = max(its.to_ns - its.from_ns, promise.period_ns // 20, 1)
-    end_ns = int(found.log.at_ns[-1]) - found.shift_ns
+    end_ns = int(audited.log.at_ns[-1]) - audited.shift_ns
     until_ns = min(end_ns, its.to_ns + round(AFTER * span_ns)) if promise.kind == BUCKET else its.to_ns
     since = at_ns[(at_ns >= its.from_ns) & (at_ns <= until_ns)]
     unit_ns, unit = (SECOND_NS, "s") if span_ns < 600 * SECOND_NS else (60 * SECOND_NS, "min")
@@ -57,9 +57,9 @@ def _draw_worst(axes: Axes, found: Audit, finding: Proof) -> None:
     curve(axes, x / unit_ns, np.minimum(np.arange(1, len(x) + 1), len(since)), ADMITTED, stairs=True)
     allowed = np.full(2, float(promise.count))
     if promise.kind == BUCKET:
-        allowed = promise.count + promise.ticks_per_ns * (ends + found.blur_ns) / promise.token_ticks
+        allowed = promise.count + promise.ticks_per_ns * (ends + audited.blur_ns) / promise.token_ticks
     curve(axes, ends / unit_ns, allowed, ALLOWED)
-    title(axes, found.log.users[finding.user][:NAME_LETTERS])
+    title(axes, audited.log.users[finding.user][:NAME_LETTERS])
     top = its.admitted_count
     label(axes, f"+{its.tokens:.3g}", ((its.to_ns - its.from_ns) / unit_ns, top), ADMITTED.colour, (0, 3), size=8)
     axes.set_ylim(0, 1.15 * max(top, float(allowed[-1])))
@@ -67,14 +67,14 @@ def _draw_worst(axes: Axes, found: Audit, finding: Proof) -> None:
     axes.set_ylabel("requests")
 
 
-def _draw_rejections(axes: Axes, found: Audit, users: list[Proof]) -> None:
+def _draw_rejections(axes: Axes, audited: Audit, users: list[Proof]) -> None:
     """A mark a rejection, a row a user."""
-    log = found.log
+    log = audited.log
     span_ns = int(log.at_ns[-1] - log.at_ns[0])
     unit_ns, unit = (SECOND_NS, "s") if span_ns < 600 * SECOND_NS else (60 * SECOND_NS, "min")
     for row, finding in enumerate(users):
-        for look, chosen in ((REJECTED, ~found.is_wrong), (WRONGLY, found.is_wrong)):
-            rows = (log.user == finding.user) & found.is_rejected & chosen
+        for look, chosen in ((REJECTED, ~audited.is_wrong), (WRONGLY, audited.is_wrong)):
+            rows = (log.user == finding.user) & audited.is_rejected & chosen
             at = (log.at_ns[rows] - log.at_ns[0]) / unit_ns
             marks(axes, at, np.full(len(at), row), look, size=7.0)
     names = [

@@ -27,11 +27,11 @@ def given(context: typer.Context) -> list[str]:
 
 def declared(keys: Sequence[str]) -> dict[str, tuple[Option, list[str]]]:
     """The options of figures by name, each with the figures that have it."""
-    found: dict[str, tuple[Option, list[str]]] = {}
+    options: dict[str, tuple[Option, list[str]]] = {}
     for key in keys:
         for option in load_figure(key).experiment.options:
-            found.setdefault(option.name, (option, []))[1].append(key)
-    return found
+            options.setdefault(option.name, (option, []))[1].append(key)
+    return options
 
 
 class FigureCommand(TyperCommand):

@@ -13,24 +13,24 @@ PAGE = "diff.html"
 _WIDTH, _HEIGHT, _REACH = 120, 14, 0.5  # of a bar, in pixels; what is half as large again reaches its end
 
 
-def write_difference(found: FoundDifferences) -> Path:
+def write_difference(compared: FoundDifferences) -> Path:
     """Write ``report/diff.html`` beside the results of the other side; returns its path."""
-    told = as_json(found)
-    sides = (("one", found.one), ("other", found.other))
+    told = as_json(compared)
+    sides = (("one", compared.one), ("other", compared.other))
     values = {
         "title": "What differs",
         "project": "Ratebed",
-        "answer": answer(found),
+        "answer": answer(compared),
         "sides": [{"mark": mark, "name": side.name, "made": made(side)} for mark, side in sides],
-        "pairs": list(pair_lines(found)),
+        "pairs": list(pair_lines(compared)),
         "reasons": told["reasons"],
         "differences": [{**row, **row_texts(row), "bar": _bar(row)} for row in told["differences"]],
-        "unmeasured": list(unmeasured_lines(found)),
-        "figures": list(changed_figures(found)),
+        "unmeasured": list(unmeasured_lines(compared)),
+        "figures": list(changed_figures(compared)),
         "claims": told["claims"],
-        "is_repeatable": found.is_repeatable,
+        "is_repeatable": compared.is_repeatable,
     }
-    folder = found.other.out / "report"
+    folder = compared.other.out / "report"
     write(folder / PAGE, render("diff.html", values))
     write_assets(folder, has_charts=False)
     return folder / PAGE

@@ -201,8 +201,8 @@ def _tested(
 
 def _outcomes(one: Side, other: Side, kept: Sequence[RunPair]) -> list[str]:
     """Of pairs whose runs ended in another way: which, and in which."""
-    found = [(one.manifests[pair.one]["outcome"], other.manifests[pair.other]["outcome"]) for pair in kept]
-    return [f"outcome {before}, now {after}" for before, after in found if before != after]
+    outcomes = [(one.manifests[pair.one]["outcome"], other.manifests[pair.other]["outcome"]) for pair in kept]
+    return [f"outcome {before}, now {after}" for before, after in outcomes if before != after]
 
 
 def _values(side: Side, run_ids: Sequence[str], on: Starter) -> dict[str, dict[str, float]]:
@@ -242,12 +242,12 @@ def _figures(one: Side, other: Side) -> tuple[dict[str, tuple[str, list[str]]], 
             paired_names[name] = alike[0]
             del waiting[alike[0]]
     only = dict.fromkeys(one.sections.keys() - paired_names.keys(), one.name) | dict.fromkeys(waiting, other.name)
-    found = {
+    figures = {
         name: (paired_names[name], _changed_tables(one, other, name, paired_names[name]))
         for name in one.sections
         if name in paired_names
     }
-    return found, only
+    return figures, only
 
 
 def _made_of(section: Json) -> tuple[str, str]:

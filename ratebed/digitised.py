@@ -88,10 +88,10 @@ def _beside(path: Path, tables: "dict[str, pd.DataFrame]") -> Digitised:
 
 def _table_of(columns: Sequence[str], tables: "dict[str, pd.DataFrame]") -> tuple[str, str]:
     """The table that has these columns, ``RUNS`` before others; or "" and why there is none."""
-    found = [name for name, table in tables.items() if {*columns} <= {*table.columns}]
-    if RUNS in found or len(found) == 1:
-        return (RUNS if RUNS in found else found[0]), ""
-    having = f"Several tables, {', '.join(found)}, have" if found else "No table of the figure has"
+    names = [name for name, table in tables.items() if {*columns} <= {*table.columns}]
+    if RUNS in names or len(names) == 1:
+        return (RUNS if RUNS in names else names[0]), ""
+    having = f"Several tables, {', '.join(names)}, have" if names else "No table of the figure has"
     return "", f"{having} the columns {', '.join(columns)}: nothing of ours stands beside these values."
 
 

@@ -77,11 +77,11 @@ class _Judged:
             Tried(
                 cell,
                 bool(late & cell.keys()),
-                found.judgement,
-                found.evidence.all if found.evidence else (),
-                found.claim.fitted,
+                judged.judgement,
+                judged.evidence.all if judged.evidence else (),
+                judged.claim.fitted,
             )
-            for cell, found in tried.values()
+            for cell, judged in tried.values()
         ]
         return replace(result, record=record, tried=tuple(cells))
 

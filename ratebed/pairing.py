@@ -79,11 +79,11 @@ def paired(one: Side, other: Side, renamed: Mapping[str, str]) -> Pairing:
     pairs: list[RunPair] = []
     waiting = [dict(each) for each in flats]
     while all(waiting):
-        apart, found = _best(*waiting)
-        if not found:
+        apart, matched = _best(*waiting)
+        if not matched:
             break
-        pairs += [RunPair(a, b, apart) for a, b in found]
-        for number, taken in enumerate(zip(*found, strict=True)):
+        pairs += [RunPair(a, b, apart) for a, b in matched]
+        for number, taken in enumerate(zip(*matched, strict=True)):
             for run_id in taken:
                 del waiting[number][run_id]
     return Pairing(pairs, sorted(waiting[0]), sorted(waiting[1]))

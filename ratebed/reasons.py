@@ -38,17 +38,17 @@ class Reason:
 
 def reasons(one: Side, other: Side, pairs: Sequence[RunPair]) -> list[Reason]:
     """Everything in which the runs of pairs differ, options first."""
-    found: dict[tuple[str, str], Reason] = {}
+    reason_of: dict[tuple[str, str], Reason] = {}
     for pair in pairs:
         first, second = one.manifests[pair.one], other.manifests[pair.other]
         for kind, what, before, after in _apart(one, other, first, second):
-            reason = found.setdefault((kind, what), Reason(kind, what))
+            reason = reason_of.setdefault((kind, what), Reason(kind, what))
             reason.one.add(before)
             reason.other.add(after)
             reason.systems |= {first["spec"]["system"], second["spec"]["system"]}
             reason.pair_count += 1
     order = ("option", "input", "code", "environment")
-    return sorted(found.values(), key=lambda reason: (order.index(reason.kind), reason.what))
+    return sorted(reason_of.values(), key=lambda reason: (order.index(reason.kind), reason.what))
 
 
 def _apart(one: Side, other: Side, first: Json, second: Json) -> Iterable[tuple[str, str, str, str]]:

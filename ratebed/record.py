@@ -43,8 +43,8 @@ def write_record(
 
 def manifest_hashes(section: Json, runs: Path) -> Json:
     """Of a figure's runs, the SHA-256 of each one's manifest, which has those of its tables."""
-    found = {run_id: runs / run_id / MANIFEST for run_id in section["run_ids"]}
-    return {run_id: hashlib.sha256(file.read_bytes()).hexdigest() for run_id, file in found.items() if file.is_file()}
+    files = {run_id: runs / run_id / MANIFEST for run_id in section["run_ids"]}
+    return {run_id: hashlib.sha256(file.read_bytes()).hexdigest() for run_id, file in files.items() if file.is_file()}
 
 
 def _is_live(section: Json) -> bool:

@@ -119,8 +119,8 @@ class Results:
 
             store = _used.enter_context(Store.of(self.out).in_use())  # for as long as somebody may ask the frame
             return spark_tables(session(), folders, store).table(table)
-        found = _joined(table, [path for folder in folders if (path := folder / f"{table}.parquet").is_file()])
-        return _MADE[as_](found)
+        rows = _joined(table, [path for folder in folders if (path := folder / f"{table}.parquet").is_file()])
+        return _MADE[as_](rows)
 
     def draw(self, figure: str) -> Drawing:
         """A figure as the report has it, drawn from its tables: a drawing of matplotlib's."""

@@ -121,7 +121,7 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
     users, nodes = dict[str, int](), dict[str, int]()
     skipped, notes = Counter[str](), list[str]()
     columns: tuple[list[int], ...] = ([], [], [], [])
-    found = dict[str, str]()
+    column_of = dict[str, str]()
     files: list[Int64] = []
     near: tuple[int, int] | None = None  # the span of the last file whose stamps have no year
     for path in paths:
@@ -132,7 +132,7 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
                 row = at_ns, users.setdefault(user, len(users)), nodes.setdefault(node, len(nodes)), int(admitted)
                 for column, value in zip(columns, row, strict=True):
                     column.append(value)
-        found = found or names
+        column_of = column_of or names
         if len(columns[0]) > begin:
             files.append(np.array(columns[0][begin:], np.int64))
             near = (int(files[-1].min()), int(files[-1].max())) if clock.has_no_year else near
@@ -163,7 +163,7 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
         until_ns,
         dict(sorted(skipped.items())),
         tuple(dict.fromkeys(notes)),
-        found,
+        column_of,
     )
 
 
@@ -268,20 +268,20 @@ def _field(row: Mapping[str, Any], name: str) -> Any:
 def _columns(path: str, row: Mapping[str, Any], wanted: LogQuery) -> dict[str, str]:
     """The column of each role, as asked or as usual; SpecError where there is none."""
     lower = {name.lower(): name for name, field in row.items() if not _is_nested(field)}
-    found = dict(wanted.columns)
+    column_of = dict(wanted.columns)
     for role in ROLES:
         usual = next((lower[name] for name in USUAL[role] if name in lower), None)
-        if role not in found and usual is not None:
-            found[role] = usual
-        if role not in found and role != NODE and (role != VERDICT or wanted.verdicts):
+        if role not in column_of and usual is not None:
+            column_of[role] = usual
+        if role not in column_of and role != NODE and (role != VERDICT or wanted.verdicts):
             raise SpecError(f"{path}: no column for the {role} ({_said(row)})", f"say --columns {role}=NAME")
         if role in wanted.columns:
             try:
-                _field(row, found[role])
+                _field(row, column_of[role])
             except _BadRow:
-                there = f"{path}: no column {found[role]!r} for the {role} ({_said(row)})"
+                there = f"{path}: no column {column_of[role]!r} for the {role} ({_said(row)})"
                 raise SpecError(there, f"say --columns {role}=NAME") from None
-    return found
+    return column_of
 
 
 def _node(row: Mapping[str, Any], name: str) -> str:

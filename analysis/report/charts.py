@@ -109,13 +109,13 @@ def _factors(frame: "pd.DataFrame", measures: Mapping[str, int], telling: Sequen
     They have few values, which are the same in every repetition, and do not follow from what else tells rows apart.
     """
     few = (name for name, distinct in measures.items() if 1 < distinct <= _NUMBERS_TELLING)
-    found = [name for name in few if name not in _TIMES and not name.endswith("count")
-             and frame.groupby("repetition")[name].apply(lambda its: tuple(sorted(its))).nunique() == 1]  # fmt: skip
-    for name in sorted(found, key=lambda name: -measures[name]):  # what follows from others has more values than they
-        others = [_hashable(frame[other]) for other in (*telling, *found) if other != name]
+    factors = [name for name in few if name not in _TIMES and not name.endswith("count")
+               and frame.groupby("repetition")[name].apply(lambda its: tuple(sorted(its))).nunique() == 1]  # fmt: skip
+    for name in sorted(factors, key=lambda name: -measures[name]):  # what follows from others has more values than they
+        others = [_hashable(frame[other]) for other in (*telling, *factors) if other != name]
         if others and frame[name].groupby(others, dropna=False).nunique().max() <= 1:
-            found.remove(name)
-    return found
+            factors.remove(name)
+    return factors
 
 
 def _leading(frame: "pd.DataFrame", measures: Mapping[str, int]) -> list[str]:
@@ -125,15 +125,15 @@ def _leading(frame: "pd.DataFrame", measures: Mapping[str, int]) -> list[str]:
     """
     columns = list(map(str, frame.columns))
     others = [name for name in columns if name in _TIMES or name not in {*measures, "low", "high"}]
-    found: list[str] = []
+    telling: list[str] = []
     count = _count_of_points(frame, others)
     for name in _before_measures(columns, measures):
         if count == len(frame):
             break
-        finer = _count_of_points(frame, [*others, *found, name])
+        finer = _count_of_points(frame, [*others, *telling, name])
         if finer > count:
-            found, count = [*found, name], finer
-    return found if count == len(frame) else []
+            telling, count = [*telling, name], finer
+    return telling if count == len(frame) else []
 
 
 def _before_measures(columns: Sequence[str], measures: Mapping[str, int]) -> list[str]:

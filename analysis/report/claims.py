@@ -205,16 +205,16 @@ def _elsewhere(result: Result, checks: Sequence[Check]) -> list[list[Named]]:
     of the same kinds.
     """
     kinds = list(map(_kind, checks))
-    found: list[list[Named]] = [[] for _ in checks]
+    measured: list[list[Named]] = [[] for _ in checks]
     for each in result.tried:
         labelled = {check.label: check for check in reversed(each.checks)}
         is_alike = list(map(_kind, each.checks)) == kinds
         in_place: Sequence[Check | None] = each.checks if is_alike else [None] * len(checks)
-        for others, check, beside in zip(found, checks, in_place, strict=True):
+        for others, check, beside in zip(measured, checks, in_place, strict=True):
             other = labelled.get(check.label, beside)
             if other is not None:
                 others.append((each.text, other.interval))
-    return found
+    return measured
 
 
 def _kind(check: Check) -> tuple[object, ...]:

@@ -18,11 +18,11 @@ def with_verdicts(svg: str, source: str, key: str, claims: Sequence[ClaimRow]) -
 
     So it says what it is when it is sent alone.  A drawing without size and viewBox stays as it is.
     """
-    found = re.search(r'<svg[^>]*?\sviewBox="0 0 ([0-9.]+) ([0-9.]+)"', svg, re.S)
+    view_box = re.search(r'<svg[^>]*?\sviewBox="0 0 ([0-9.]+) ([0-9.]+)"', svg, re.S)
     sized = re.search(r'<svg[^>]*?\sheight="([0-9.]+)pt"', svg, re.S)
-    if not found or not sized:
+    if not view_box or not sized:
         return svg
-    width, height = float(found[1]), float(found[2])
+    width, height = float(view_box[1]), float(view_box[2])
     said = [f"{source} ({key})"]
     said += [f"{claim.id} {claim.verdict.sign} {claim.verdict.text}{' (fitted)' * claim.is_fitted}" for claim in claims]
     lines = _wrapped(said, int(width / _LETTER))
@@ -33,7 +33,7 @@ def with_verdicts(svg: str, source: str, key: str, claims: Sequence[ClaimRow]) -
     )
     taller = height + _LINE * len(lines) + 2
     grown = float(sized[1]) * taller / height
-    svg = svg.replace(f'viewBox="0 0 {found[1]} {found[2]}"', f'viewBox="0 0 {found[1]} {taller:g}"', 1)
+    svg = svg.replace(f'viewBox="0 0 {view_box[1]} {view_box[2]}"', f'viewBox="0 0 {view_box[1]} {taller:g}"', 1)
     svg = svg.replace(f'height="{sized[1]}pt"', f'height="{grown:g}pt"', 1)
     body, end, rest = svg.rpartition("</svg>")
     return f'{body}<g id="verdicts">\n{texts}</g>\n{end}{rest}'

@@ -37,13 +37,13 @@ def digest_of_tree(files: Mapping[str, bytes]) -> str:
 
 def versions_of(libraries: Iterable[str]) -> dict[str, str]:
     """Of Python, of the processor's architecture and of these installed packages; "none" of one that is not there."""
-    found = {"python": platform.python_version(), "machine": platform.machine()}
+    versions = {"python": platform.python_version(), "machine": platform.machine()}
     for name in libraries:
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "none"
-    return found
+            versions[name] = "none"
+    return versions
 
 
 def differing(root: Path, order: "Order") -> str:

@@ -95,11 +95,11 @@ def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
             problems.append(f"ended, and names nobody who was disturbed: {error}")
         return ENDED, (error,), tuple(problems), None, done
     try:
-        validity, reasons, found, fates = _audited(schedule, spec, run, kept, done)
+        validity, reasons, wrong, fates = _audited(schedule, spec, run, kept, done)
     except Exception as ended:  # it is no run, or not as its manifest says: told with its seed, as everything
         return AUDIT_FAILED, (), (*problems, f"the audit failed: {type(ended).__name__}: {ended}"), None, done
     shutil.rmtree(run)
-    return validity, reasons, (*problems, *found), fates, done
+    return validity, reasons, (*problems, *wrong), fates, done
 
 
 def _audited(

@@ -91,13 +91,13 @@ def _play(schedule: SoakSchedule) -> MovesPlayed:
         outages_of(faults, loop.now_ns), clocks_apart_ns(schedule, faults), at_rest=at_rest, end_ns=loop.now_ns,
     )  # fmt: skip
     wrong = judged(history, (*ANYWHERE, *system.invariants))
-    found = plane.deliveries()
+    deliveries = plane.deliveries()
     commanded = sum(isinstance(command, MoveAway) for _, _, command in loop.journal.commands)
     seen = Counter(
-        moves=len(plane.transfers), orders=commanded, offered=found.offered_count, resent=found.resent_count,
-        twice=found.surplus_count, waiting=found.waiting_count, settled=int(at_rest is True),
+        moves=len(plane.transfers), orders=commanded, offered=deliveries.offered_count, resent=deliveries.resent_count,
+        twice=deliveries.surplus_count, waiting=deliveries.waiting_count, settled=int(at_rest is True),
     )  # fmt: skip
-    return MovesPlayed((*wrong, *_undelivered(plane, found, end_ns)), seen)
+    return MovesPlayed((*wrong, *_undelivered(plane, deliveries, end_ns)), seen)
 
 
 def _settled(loop: MovingLoop) -> bool | None:
@@ -156,14 +156,14 @@ def _command(loop: MovingLoop, source: str, command: MoveAway) -> None:
         loop.carried().actuate(source, command, loop.now_ns)
 
 
-def _undelivered(plane: MovingPlane, found: MovedMessages, end_ns: int) -> list[Breach]:
+def _undelivered(plane: MovingPlane, deliveries: MovedMessages, end_ns: int) -> list[Breach]:
     """Messages lost, stuck or out of order, or copies that nobody accounts for."""
     offered = plane.outbox.schedule.block(0, end_ns).message_count
     told = {
-        "nothing is lost": found.lost_count or offered - found.offered_count,
+        "nothing is lost": deliveries.lost_count or offered - deliveries.offered_count,
         "what waits will be sent": _stuck_count(plane),
-        "order is kept": found.out_of_order_count,
-        "what comes twice was offered twice": max(0, found.surplus_count - found.resent_count),
+        "order is kept": deliveries.out_of_order_count,
+        "what comes twice was offered twice": max(0, deliveries.surplus_count - deliveries.resent_count),
     }
     return [Breach(name, end_ns, "", f"{many} messages") for name, many in told.items() if many]
 

@@ -135,10 +135,10 @@ def tables(data: Data) -> FigureTables:
     by = ("factor", "key")
     waits = collect(deployed.waits(requests, by), ["run_id", *by])
     waits[WAIT] = waits.p50_ns / MILLISECOND_NS
-    found = grants.groups_of(data, requests, runs, by).merge(waits[["run_id", *by, WAIT]], on=["run_id", *by])
+    rows = grants.groups_of(data, requests, runs, by).merge(waits[["run_id", *by, WAIT]], on=["run_id", *by])
     told = ["name", "testbed", "validity", "repetition", "place", "sweep", "staleness", *by]
-    found = found[[*told, GRANTED, EXCESS, ALIGNED, WAIT]].drop_duplicates(told)
-    return {"points": found.reset_index(drop=True)}
+    rows = rows[[*told, GRANTED, EXCESS, ALIGNED, WAIT]].drop_duplicates(told)
+    return {"points": rows.reset_index(drop=True)}
 
 
 def is_span(between: str) -> bool:

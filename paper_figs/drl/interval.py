@@ -93,8 +93,8 @@ def draw(tables: FigureTables) -> Drawing:
     for way, look in SHIFT_LOOKS.items():
         mine = moved[(moved.way == way[0]) & (moved.share == way[1])]
         if not mine.empty:
-            found, intervals = intervals_by(mine, "interval_ms", "above_s", lambda values: floored(t_interval(values)))
-            drawing.interval_points(flat[2], found, intervals, look, joined=True)
+            at, intervals = intervals_by(mine, "interval_ms", "above_s", lambda values: floored(t_interval(values)))
+            drawing.interval_points(flat[2], at, intervals, look, joined=True)
     flat[2].set_ylim(bottom=0)
     flat[2].set_ylabel("time above the SLO (s)")
     beside = [keys.key(look) for look in SHIFT_LOOKS.values()]
@@ -107,8 +107,8 @@ def _draw_steady(axes: Axes, runs: Frame, value: str, measure: Callable[[Sequenc
     for name in TALKING:
         mine = runs[runs.sharing == name]
         if not mine.empty:
-            found, intervals = intervals_by(mine, "interval_ms", value, measure)
-            drawing.interval_points(axes, found, intervals, LOOKS[name], joined=True)
+            at, intervals = intervals_by(mine, "interval_ms", value, measure)
+            drawing.interval_points(axes, at, intervals, LOOKS[name], joined=True)
 
 
 # --- claims: written down, with their signs, before any full run (docs/sharing.md) -------------------

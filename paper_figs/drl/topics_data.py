@@ -91,10 +91,10 @@ def windows_of(data: Data, stays: Frame) -> Frame:
     from pyspark.sql import functions as f
 
     late = data.table("topic_windows").where(_is_late() & f.col("run_id").isin(list(set(stays.run_id))))
-    found = collect(
+    windows = collect(
         late.select("run_id", "topic", (f.col("at_ns") / SECOND_NS).alias("at_s")), ["run_id", "topic", "at_s"]
     )
-    rows = found.merge(stays, on=["run_id", "topic"])
+    rows = windows.merge(stays, on=["run_id", "topic"])
     rows = rows.assign(from_s=rows[["at_s", "start_s"]].max(axis=1), until_s=(rows.at_s + WINDOW_S))
     rows["until_s"] = rows[["until_s", "end_s"]].min(axis=1)
     return rows[["run_id", "system", "sharing", "number", "from_s", "until_s"]]

@@ -166,8 +166,8 @@ def arrows_on_pulsar(samples: Frame) -> Frame:
         for message, ends_ns in spans.items():
             ends_ms = ((end_ns - began_ns[MIGRATION_NS]) / MILLISECOND_NS for end_ns in ends_ns)
             arrows.append((str(system), message, *BETWEEN[message], *ends_ms))
-    found = frame_of(arrows, ["system", "message", "source", "target", "sent_ms", "got_ms"])
-    return found.assign(step=[KINDS[message][0] for message in found.message])[ARROWS]
+    frame = frame_of(arrows, ["system", "message", "source", "target", "sent_ms", "got_ms"])
+    return frame.assign(step=[KINDS[message][0] for message in frame.message])[ARROWS]
 
 
 def draw(tables: FigureTables) -> Drawing:

@@ -127,13 +127,13 @@ def advise(question: Question, request: RunRequest, terms: Bounds = Bounds(), wi
 
 def _tuning_runs(question: Question, seed: int) -> dict[str, tuple[tuple[TriedLimit, Tuning], RunSpec]]:
     """Run id -> limit and setting, and its spec."""
-    found = {}
+    tried = {}
     for limit in question.limits:
         for setting in settings(limit):
             spec = spec_of(question, setting, usual(limit), judges=False)
             for each in repeated([spec], 1, seed) if spec is not None else []:
-                found[id_of(each)] = (limit, setting), each
-    return found
+                tried[id_of(each)] = (limit, setting), each
+    return tried
 
 
 def _oracles(question: Question, seed: int) -> list[RunSpec]:
@@ -143,12 +143,12 @@ def _oracles(question: Question, seed: int) -> list[RunSpec]:
 def _tuned(rows: "pd.DataFrame", its: Mapping[str, Tuning], budget: float) -> dict[str, _Tuned]:
     """Of each limiter the best setting within the budget, or its cheapest where none is."""
     kept = chosen(rows).merge(rows, on=SETTING)
-    found: dict[str, _Tuned] = {}
+    tuned: dict[str, _Tuned] = {}
     for row in kept.sort_values("step").itertuples():
         affordable = bool(row.bytes_per_request <= budget)
-        if affordable or str(row.name) not in found:
-            found[str(row.name)] = _Tuned(its[str(row.run_id)], affordable)
-    return found
+        if affordable or str(row.name) not in tuned:
+            tuned[str(row.name)] = _Tuned(its[str(row.run_id)], affordable)
+    return tuned
 
 
 def _judge(

@@ -43,15 +43,15 @@ class Tuning:
 def settings(limit: TriedLimit) -> list[Tuning]:
     """All that is tried under a limit."""
     periods = [duration_text(span_ns) for span_ns in spoken(limit)]
-    found = []
+    tunings = []
     for name in NAMES:
         if not LIMITERS[name].period:
-            found.append(Tuning(name))
+            tunings.append(Tuning(name))
             continue
         for period in periods:
             knobs = _lent(limit) if name == "leases" else [()]
-            found += [Tuning(name, (("period", period), *knob)) for knob in knobs]
-    return found
+            tunings += [Tuning(name, (("period", period), *knob)) for knob in knobs]
+    return tunings
 
 
 def spoken(limit: TriedLimit) -> list[int]:
@@ -97,11 +97,11 @@ def usual(limit: TriedLimit) -> Condition:
 def conditions(question: Question) -> Sequence[Condition]:
     """What else is looked at: other limits, and with the usual one distances, loss, periods, users at home."""
     first, *others = question.limits
-    found = [usual(limit) for limit in others]
-    found += [Condition("distances", f"x {factor:g}", first, {"delay_factor": factor}) for factor in (0.25, 4.0)]
-    found.append(Condition("loss between cities", "10 %", first, {"loss_probability": 0.1}))
+    varied = [usual(limit) for limit in others]
+    varied += [Condition("distances", f"x {factor:g}", first, {"delay_factor": factor}) for factor in (0.25, 4.0)]
+    varied.append(Condition("loss between cities", "10 %", first, {"loss_probability": 0.1}))
     periods = [duration_text(span_ns) for span_ns in spoken(first)]
-    found += [Condition("all speak every", period, first, {}, period=period) for period in periods]
+    varied += [Condition("all speak every", period, first, {}, period=period) for period in periods]
     if question.arrivals != HOME:
-        found.append(Condition("arrivals", "each user asks one node", first, {}, HOME))
-    return found
+        varied.append(Condition("arrivals", "each user asks one node", first, {}, HOME))
+    return varied

@@ -94,9 +94,9 @@ def advise_trace(asked: TraceAsked, request: RunRequest) -> tuple[list[str], Jso
     run_all([spec for each in specs.values() for spec in each], request, "judging")
     measured = _measured([spec for each in specs.values() for spec in each], request)
     stop_spark(request)
-    found = [_at_slo(slo, {name: measured.loc[[id_of(spec) for spec in specs[slo, name]]] for name in SYSTEMS})
-             for slo in slos]  # fmt: skip
-    return _said(asked, request, found, specs)
+    at_slos = [_at_slo(slo, {name: measured.loc[[id_of(spec) for spec in specs[slo, name]]] for name in SYSTEMS})
+               for slo in slos]  # fmt: skip
+    return _said(asked, request, at_slos, specs)
 
 
 def points_of(asked: TraceAsked) -> list[RunSpec]:
@@ -138,34 +138,34 @@ def _at_slo(slo: str, rows: "Mapping[str, pd.DataFrame]") -> _AtSlo:
     return _AtSlo(slo, rows, refused, rank(trials, MARGIN_BROKERS, needed - 1) if trials else None)
 
 
-def headline(found: _AtSlo) -> str:
+def headline(at_slo: _AtSlo) -> str:
     """The answer in a sentence."""
-    ranking = found.ranking
+    ranking = at_slo.ranking
     if ranking is None:
-        return f"No distributor surely meets {found.slo} on this trace."
+        return f"No distributor surely meets {at_slo.slo} on this trace."
     if ranking.best:
-        brokers = t_interval(list(found.rows[ranking.best].broker_count)).mean
-        return f"{ranking.best}: it meets {found.slo} on {brokers:.3g} brokers, and nobody on fewer or as well."
+        brokers = t_interval(list(at_slo.rows[ranking.best].broker_count)).mean
+        return f"{ranking.best}: it meets {at_slo.slo} on {brokers:.3g} brokers, and nobody on fewer or as well."
     if ranking.answer is Choice.TIE:
-        alone = [name for name in ranking.names if found.rows[name].broker_count.eq(1).all()]
-        return f"The trace cannot decide at {found.slo}: {words.listed(alone)} put all of it on one broker."
-    return f"The trace cannot decide at {found.slo} between {words.listed(ranking.names)}."
+        alone = [name for name in ranking.names if at_slo.rows[name].broker_count.eq(1).all()]
+        return f"The trace cannot decide at {at_slo.slo}: {words.listed(alone)} put all of it on one broker."
+    return f"The trace cannot decide at {at_slo.slo} between {words.listed(ranking.names)}."
 
 
-def _rows(found: _AtSlo) -> list[tuple[str, ...]]:
-    remark: dict[str, str] = dict(found.refused)
+def _rows(at_slo: _AtSlo) -> list[tuple[str, ...]]:
+    remark: dict[str, str] = dict(at_slo.refused)
     order: list[str] = []
-    if found.ranking is not None:
-        best = first_of(found.ranking)
-        remark |= {each.name: each.relation.value for each in found.ranking.standings}
-        remark |= {found.ranking.best: words.BEST} if found.ranking.best else {}
-        order = [each.name for each in found.ranking.standings]
+    if at_slo.ranking is not None:
+        best = first_of(at_slo.ranking)
+        remark |= {each.name: each.relation.value for each in at_slo.ranking.standings}
+        remark |= {at_slo.ranking.best: words.BEST} if at_slo.ranking.best else {}
+        order = [each.name for each in at_slo.ranking.standings]
         order.sort(key=lambda name: name != best)
-    order += [name for name in found.rows if name not in order]
+    order += [name for name in at_slo.rows if name not in order]
     return [
         (
             name,
-            *(words.spread(t_interval(list(found.rows[name][column].astype(float)))) for column in _SHOWN),
+            *(words.spread(t_interval(list(at_slo.rows[name][column].astype(float)))) for column in _SHOWN),
             remark[name],
         )
         for name in order
@@ -177,11 +177,11 @@ def first_of(ranking: Ranking) -> str:
     return ranking.best or ranking.standings[0].name
 
 
-def _turns(found: list[_AtSlo]) -> list[tuple[_AtSlo, Turn | None]]:
-    base = found[0].ranking
+def _turns(at_slos: list[_AtSlo]) -> list[tuple[_AtSlo, Turn | None]]:
+    base = at_slos[0].ranking
     return [
         (each, turn("SLO", each.slo, base, each.ranking) if base is not None and each.ranking is not None else None)
-        for each in found[1:]
+        for each in at_slos[1:]
     ]
 
 
@@ -191,11 +191,12 @@ def _is_turned(base: _AtSlo, other: _AtSlo, its: Turn | None) -> bool:
 
 
 def _said(
-    asked: TraceAsked, request: RunRequest, found: list[_AtSlo], specs: Mapping[tuple[str, str], list[RunSpec]]
+    asked: TraceAsked, request: RunRequest, at_slos: list[_AtSlo], specs: Mapping[tuple[str, str], list[RunSpec]]
 ) -> tuple[list[str], Json, bool]:
-    base, said, rows = found[0], headline(found[0]), _rows(found[0])
+    base, said, rows = at_slos[0], headline(at_slos[0]), _rows(at_slos[0])
     turns = [
-        ("SLO", each.slo, headline(each), "TURNS" if _is_turned(base, each, its) else "") for each, its in _turns(found)
+        ("SLO", each.slo, headline(each), "TURNS" if _is_turned(base, each, its) else "")
+        for each, its in _turns(at_slos)
     ]
     name = first_of(base.ranking) if base.ranking is not None else "srtm"
     spec = specs[base.slo, name][0]
@@ -219,26 +220,26 @@ def _said(
         "objective": OBJECTIVE,
         "slo": base.slo,
         "usual": _document(base),
-        "others": [_document(each) | {"turns": _is_turned(base, each, its)} for each, its in _turns(found)],
+        "others": [_document(each) | {"turns": _is_turned(base, each, its)} for each, its in _turns(at_slos)],
         "command": command,
         "page": str(page),
     }
     return lines, document, bool(document["decided"])
 
 
-def _document(found: _AtSlo) -> Json:
-    standings = found.ranking.standings if found.ranking is not None else ()
+def _document(at_slo: _AtSlo) -> Json:
+    standings = at_slo.ranking.standings if at_slo.ranking is not None else ()
     relation = {each.name: each.relation for each in standings}
     return {
-        "slo": found.slo,
-        "answer": found.ranking.answer.value if found.ranking is not None else "nobody",
+        "slo": at_slo.slo,
+        "answer": at_slo.ranking.answer.value if at_slo.ranking is not None else "nobody",
         "distributors": [
             {
                 "name": name,
-                "refused": found.refused.get(name, ""),
+                "refused": at_slo.refused.get(name, ""),
                 "relation": relation[name].value if name in relation else None,
                 **{column: words.interval_json(t_interval(list(its[column].astype(float)))) for column in _SHOWN},
             }
-            for name, its in found.rows.items()
+            for name, its in at_slo.rows.items()
         ],
     }

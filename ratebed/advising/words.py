@@ -131,13 +131,13 @@ def rows(judged: Judged) -> list[tuple[str, ...]]:
     """A row a limiter as ``HEAD`` says, best first; those that are not ranked last."""
     remark = {standing.name: standing.relation.value for standing in judged.ranking.standings}
     remark |= {judged.ranking.best: BEST} if judged.ranking.best else {}
-    found: list[tuple[str, ...]] = []
+    table: list[tuple[str, ...]] = []
     for each in sorted(judged.outcomes, key=_order(judged)):
         name = each.setting.name
         percents = (spread(each.interval(measure), 100.0) for measure in MEASURES[:2])
         others = (spread(each.interval(measure)) for measure in MEASURES[2:])
-        found.append((name, _settings(each), *percents, *others, remark.get(name, each.refused)))
-    return found + [(name, "", "", "", "", "", "cannot work here") for name in judged.absent]
+        table.append((name, _settings(each), *percents, *others, remark.get(name, each.refused)))
+    return table + [(name, "", "", "", "", "", "cannot work here") for name in judged.absent]
 
 
 def order_of(judged: Judged) -> list[str]:
@@ -158,7 +158,7 @@ def _order(judged: Judged) -> Callable[[JudgedLimiter], tuple[int, str]]:
 
 def turn_rows(advice: Advice) -> list[tuple[str, ...]]:
     """A row a condition: what it is, who is best there, with which error, and whether the answer turns."""
-    found: list[tuple[str, ...]] = []
+    table: list[tuple[str, ...]] = []
     for judged, its in advice.others:
         best = judged.ranking.best
         who = best or f"open: {listed(judged.ranking.names)}"
@@ -166,8 +166,8 @@ def turn_rows(advice: Advice) -> list[tuple[str, ...]]:
             who = "all alike"
         error = _error(judged, best) if best else ""
         usual = _error(judged, advice.base.ranking.best) if its.turns else ""
-        found.append((its.factor, its.value, who, error, usual, "TURNS" if its.turns else ""))
-    return found
+        table.append((its.factor, its.value, who, error, usual, "TURNS" if its.turns else ""))
+    return table
 
 
 TURN_HEAD = ("factor", "value", "best", "larger error %", "of the answer %", "")

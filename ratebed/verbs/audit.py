@@ -68,10 +68,10 @@ def audit(
     )
     named = {role: str(name) for role, name in column_map(columns, ROLES).items()}
     wanted = LogQuery(named, pattern, rejected.split(",") if rejected else REJECTED, skip_bad=skip_bad)
-    found = Audit(read_service_log(log, wanted), promised, skew_ns)
-    paths = draw(found, out / "audit")
+    audited = Audit(read_service_log(log, wanted), promised, skew_ns)
+    paths = draw(audited, out / "audit")
     if as_json:
-        print(json.dumps(found.document() | {"drawing": [str(path) for path in paths]}, indent=2))
+        print(json.dumps(audited.document() | {"drawing": [str(path) for path in paths]}, indent=2))
     else:
-        print("\n".join([*found.lines(max(1, users)), "", f"drawn: {paths[0]}, {paths[1].name}"]))
-    return 0 if found.is_clean else 1
+        print("\n".join([*audited.lines(max(1, users)), "", f"drawn: {paths[0]}, {paths[1].name}"]))
+    return 0 if audited.is_clean else 1

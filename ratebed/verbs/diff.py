@@ -72,11 +72,15 @@ def diff(
     old, equals, new = systems.partition("=")
     if systems and not (old and equals and new):
         raise SpecError(f"--systems {systems!r}", "write OLD=NEW, as in srtm=mine.py:SYSTEM")
-    found = differences(side(one), side(other), {old: new} if systems else {}, on, plot_invalid)
-    if not found.pairing.pairs and not found.one.sections:
+    compared = differences(side(one), side(other), {old: new} if systems else {}, on, plot_invalid)
+    if not compared.pairing.pairs and not compared.one.sections:
         raise SpecError(f"{one}, {other}: no run of one has a counterpart in the other", "run the same figures in both")
-    page = write_difference(found)
-    print(json.dumps(found_json(found), indent=2) if as_json else "\n".join([*lines(found), f"page: {page.resolve()}"]))
+    page = write_difference(compared)
+    print(
+        json.dumps(found_json(compared), indent=2)
+        if as_json
+        else "\n".join([*lines(compared), f"page: {page.resolve()}"])
+    )
     for name in failed:
         print(f"ratebed: at {name} something failed, see above", file=sys.stderr)
-    return max(told(found.standings), int(found.differs), int(bool(failed)))
+    return max(told(compared.standings), int(compared.differs), int(bool(failed)))

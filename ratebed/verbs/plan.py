@@ -55,24 +55,24 @@ def plan(
     )  # fmt: skip
     points = points_of(request, matrix, workload, topology, settings)
     campaign_plan = make_plan(request) if points is None else plan_of(points, request)
-    found = foreseen(campaign_plan, request)
+    expected = foreseen(campaign_plan, request)
     needed = privileges(campaign_plan.campaign.missing().values())
     if as_json:
-        total = {**found.total._asdict(), "privileges": needed}
-        print(json.dumps({"figures": [row._asdict() for row in found.figures], "total": total}, indent=2))
+        total = {**expected.total._asdict(), "privileges": needed}
+        print(json.dumps({"figures": [row._asdict() for row in expected.figures], "total": total}, indent=2))
         return
-    for line in _lines(found, request.jobs, needed):
+    for line in _lines(expected, request.jobs, needed):
         print(line)
 
 
-def _lines(found: "Foreseen", jobs: int, needed: str) -> Iterable[str]:
-    wide = max((len(row.figure) for row in found.figures), default=0) + 2
-    for row in found.figures:
+def _lines(expected: "Foreseen", jobs: int, needed: str) -> Iterable[str]:
+    wide = max((len(row.figure) for row in expected.figures), default=0) + 2
+    for row in expected.figures:
         to_do = f"{row.to_do:>5} of {row.runs:>5} runs to do, about {span(row.seconds)}"
         yield f"{row.figure:<{wide}}{f'skipped: {row.skipped}' if row.skipped else to_do}"
         for what in row.lacking:
             yield f"{'':<{wide}}without {what}"
-    total, shared = found.total, " (figures share runs)" * (len(found.figures) > 1)
+    total, shared = expected.total, " (figures share runs)" * (len(expected.figures) > 1)
     on = f"{jobs} process{'es' * (jobs != 1)}"
     yield (
         f"in all{shared}: {total.to_do} of {total.runs} runs, about {span(total.seconds)} on {on}, and "

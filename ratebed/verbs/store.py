@@ -54,13 +54,13 @@ def store(
         raise SpecError(f"{out}: no finished runs there", "ratebed run makes some; --out names another folder")
     if build or rebuild:
         _brought_in(own, out, rebuild, bool(spark_master), on)
-    found = described(own, out)
+    contents = described(own, out)
     if as_json:
-        print(json.dumps(found, indent=2))
+        print(json.dumps(contents, indent=2))
     else:
-        for line in _told(found):
+        for line in _told(contents):
             print(line)
-    return int(bool(found["damaged"]))
+    return int(bool(contents["damaged"]))
 
 
 def _brought_in(own: "Store", out: Path, anew: bool, on_cluster: bool, on: "Starter") -> None:
@@ -132,20 +132,23 @@ def described(own: "Store", out: Path) -> Json:
     }
 
 
-def _told(found: Json) -> list[str]:
+def _told(contents: Json) -> list[str]:
     """The same for people."""
     lines = [
-        f"{table:<20}{of['rows']:>14,} rows{of['bytes'] / 1e6:>10,.1f} MB" for table, of in found["tables"].items()
+        f"{table:<20}{of['rows']:>14,} rows{of['bytes'] / 1e6:>10,.1f} MB" for table, of in contents["tables"].items()
     ]
-    lines += [f"damaged: {what}; the next command that asks for its runs makes it anew" for what in found["damaged"]]
+    lines += [f"damaged: {what}; the next command that asks for its runs makes it anew" for what in contents["damaged"]]
     lines.append(
-        f"{found['folder']}: {found['run_count']:,} runs in {found['file_count']:,} files, "
-        f"{found['bytes'] / 1e6:,.1f} MB, after commit {found['commit']}"
+        f"{contents['folder']}: {contents['run_count']:,} runs in {contents['file_count']:,} files, "
+        f"{contents['bytes'] / 1e6:,.1f} MB, after commit {contents['commit']}"
     )
     for count, what in (
-        (found["missing_run_count"], "finished runs are not in it: figures bring in those that they ask for"),
-        (found["gone_run_count"], "runs are in it whose folders are gone: `ratebed clean` takes them out"),
-        (found["garbage_file_count"], "files belong to nobody: the next command that reads nothing else removes them"),
+        (contents["missing_run_count"], "finished runs are not in it: figures bring in those that they ask for"),
+        (contents["gone_run_count"], "runs are in it whose folders are gone: `ratebed clean` takes them out"),
+        (
+            contents["garbage_file_count"],
+            "files belong to nobody: the next command that reads nothing else removes them",
+        ),
     ):
         lines += [f"{count:,} {what}"] if count else []
     return lines

@@ -105,7 +105,7 @@ def _reads(plan: Plan, located: Located, nodes: list[str]) -> Iterator[tuple[int
         yield at_ns, distances_s(where, where) * SECOND_NS, truth_ns
 
 
-def _coordinates_of(plan: Plan, nodes: list[str], found: Coordinates, attached: Mapping[str, str]) -> Coordinates:
+def _coordinates_of(plan: Plan, nodes: list[str], coordinates: Coordinates, attached: Mapping[str, str]) -> Coordinates:
     """A row for each of ``nodes``: clients behind a proxy have its coordinate, and their round trip to it on top."""
     rows, above_s = [], np.zeros(len(nodes))
     row_of = {node: row for row, node in enumerate(plan.locating.nodes)}
@@ -114,7 +114,7 @@ def _coordinates_of(plan: Plan, nodes: list[str], found: Coordinates, attached: 
             proxy, rtt_ns = plan.behind[attached.get(node, plan.homes[node])]
             node, above_s[n] = proxy, rtt_ns / SECOND_NS
         rows.append(row_of[node])
-    return raised(Coordinates(*(part[rows] for part in found)), above_s)
+    return raised(Coordinates(*(part[rows] for part in coordinates)), above_s)
 
 
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:

@@ -63,7 +63,7 @@ def joined(block: Block, epoch_ns: int, assignment: Int32, records: MoveRecords)
     sent, arrived, released, received = (
         columns[f"{name}_at_ns"][number] for name in ("sent", "arrived", "released", "received")
     )
-    found = MovedMessages(
+    deliveries = MovedMessages(
         number, publisher[number], broker[number], intended_ns[number], sent, arrived, released, received, held[number],
         offered_count=count,
         waiting_count=int(np.count_nonzero(~came & (waits | is_in_line))),
@@ -77,7 +77,7 @@ def joined(block: Block, epoch_ns: int, assignment: Int32, records: MoveRecords)
     undue = {name: np.full(count, ABSENT, np.int64) for name in UNDUE_DELAYS}
     window = Window(0, np.ones(count, bool), publisher, broker, intended_ns, undue, whole, **columns)
     fired = fired_ns != ABSENT
-    return MovesJoined(window, found, _transfers(records, epoch_ns), fired_ns[fired] - intended_ns[fired])
+    return MovesJoined(window, deliveries, _transfers(records, epoch_ns), fired_ns[fired] - intended_ns[fired])
 
 
 def _deliveries(records: MoveRecords, count: int, epoch_ns: int) -> tuple[Int64, Int64, Int32]:

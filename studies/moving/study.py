@@ -34,14 +34,14 @@ def asked(point: Point, config: Config) -> Moving:
 
 def journal(point: Point, asked: Moving, shown: MovingShown) -> Journal:
     """The tables of a run: histograms by window, moves, what was delivered, and what was said for it."""
-    found = shown.deliveries
+    deliveries = shown.deliveries
     counted = {
-        "offered_count": found.offered_count,
-        "delivered_count": len(found.number),
-        "undelivered_count": found.lost_count,
-        "surplus_count": found.surplus_count,
-        "out_of_order_count": found.out_of_order_count,
-        "resent_count": found.resent_count,
+        "offered_count": deliveries.offered_count,
+        "delivered_count": len(deliveries.number),
+        "undelivered_count": deliveries.lost_count,
+        "surplus_count": deliveries.surplus_count,
+        "out_of_order_count": deliveries.out_of_order_count,
+        "resent_count": deliveries.resent_count,
         "refused_count": shown.refused_count,
     }
     rows = [(asked.duration_ns, "", name, float(value)) for name, value in counted.items()]

@@ -34,15 +34,17 @@ def run(asked: Moving) -> MovingShown:
         samples = _commanded(asked, deployment, plane, split)
     else:
         samples = _granted(asked, plane, assignment, envelope)
-    found = plane.deliveries()
-    if found.lost_count or found.out_of_order_count:
-        what = f"{found.lost_count} messages lost, {found.out_of_order_count} out of order"
+    deliveries = plane.deliveries()
+    if deliveries.lost_count or deliveries.out_of_order_count:
+        what = f"{deliveries.lost_count} messages lost, {deliveries.out_of_order_count} out of order"
         raise SystemFault(what, "a publisher that moves loses nothing: tell us of this run")
-    if found.waiting_count:
-        raise SystemFault(f"{found.waiting_count} messages wait at publishers for ten minutes", "give brokers tokens")
-    messages = _rows(found, deployment.topic) if asked.keeps_messages else {}
-    windows = windows_of(asked, found, plane.transfers, len(names))
-    return MovingShown(envelope, windows, found, plane.transfers, plane.refused_count, samples, messages)
+    if deliveries.waiting_count:
+        raise SystemFault(
+            f"{deliveries.waiting_count} messages wait at publishers for ten minutes", "give brokers tokens"
+        )
+    messages = _rows(deliveries, deployment.topic) if asked.keeps_messages else {}
+    windows = windows_of(asked, deliveries, plane.transfers, len(names))
+    return MovingShown(envelope, windows, deliveries, plane.transfers, plane.refused_count, samples, messages)
 
 
 def _commanded(asked: Moving, deployment: Deployment, plane: MovingPlane, split: dict[str, Envelope]) -> list[Sample]:
@@ -85,17 +87,17 @@ def _ground(asked: Moving, names: list[str]) -> Topology:
     return mesh("moving", names, one_way_ns("study moving", asked.rule.rtt))
 
 
-def _rows(found: MovedMessages, topic: str) -> dict[str, np.ndarray]:
+def _rows(deliveries: MovedMessages, topic: str) -> dict[str, np.ndarray]:
     return {
-        "message": found.number,
-        "publisher": found.publisher,
-        "broker": found.broker,
-        "topic": np.full(len(found.number), topic, object),
-        "intended_at_ns": found.intended_ns,
-        "sent_at_ns": found.sent_ns,
-        "arrived_at_ns": found.arrived_ns,
-        "released_at_ns": found.released_ns,
-        "received_at_ns": found.received_ns,
+        "message": deliveries.number,
+        "publisher": deliveries.publisher,
+        "broker": deliveries.broker,
+        "topic": np.full(len(deliveries.number), topic, object),
+        "intended_at_ns": deliveries.intended_ns,
+        "sent_at_ns": deliveries.sent_ns,
+        "arrived_at_ns": deliveries.arrived_ns,
+        "released_at_ns": deliveries.released_ns,
+        "received_at_ns": deliveries.received_ns,
     }
 
 

@@ -129,11 +129,11 @@ class PulsarRequest(TopicsRequest):
     @cached_property
     def whereabouts(self) -> dict[str, list[tuple[int, str]]]:
         """Clients' host -> instants, and the proxy of the site where it is from then on."""
-        found = {name: [(0, self.places[site].proxy)] for name, site in self.homes.items()}
+        whereabouts = {name: [(0, self.places[site].proxy)] for name, site in self.homes.items()}
         for one in self.happenings:
             if isinstance(one, Moved):
-                found[one.client].append((one.at_ns, self.places[one.site].proxy))
-        return found
+                whereabouts[one.client].append((one.at_ns, self.places[one.site].proxy))
+        return whereabouts
 
     @cached_property
     def crews(self) -> list[ClientCrew]:
@@ -146,12 +146,14 @@ class PulsarRequest(TopicsRequest):
         if self.each_alone and len(self.load.homes) > MOST_ALONE:
             what = f"{len(self.load.homes)} clients, a process each, as they move, come or go, or share topics"
             raise SpecError(what, f"give at most {MOST_ALONE}")
-        found: dict[tuple[str, str], list[Joined | Left]] = {}
+        by_crew: dict[tuple[str, str], list[Joined | Left]] = {}
         for one in self.happenings:
             if not isinstance(one, Moved):
                 host = one.client if self.each_alone else host_of(self.load.homes[one.client])
-                found.setdefault((host, "" if self.each_alone else one.role), []).append(one)
-        crews = [_crew(host, f"{host}-{role}s" if role else f"{host}-client", of) for (host, role), of in found.items()]
+                by_crew.setdefault((host, "" if self.each_alone else one.role), []).append(one)
+        crews = [
+            _crew(host, f"{host}-{role}s" if role else f"{host}-client", of) for (host, role), of in by_crew.items()
+        ]
         return sorted(crews, key=lambda crew: (bool(crew.producing), crew.node))
 
 

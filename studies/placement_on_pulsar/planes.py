@@ -57,8 +57,8 @@ class PulsarScript(msgspec.Struct, frozen=True):
 
     def bundles(self) -> dict[str, str]:
         """Of each topic of the workload's, the bundle, in which it is alone."""
-        found = bundles_of([self.topic(name) for name in self.topics])
-        return {name: found[self.topic(name)] for name in self.topics}
+        bundle_of = bundles_of([self.topic(name) for name in self.topics])
+        return {name: bundle_of[self.topic(name)] for name in self.topics}
 
     def node_of(self, broker: str) -> str:
         """The node beside the broker of that id; "": none."""

@@ -127,9 +127,9 @@ class Heard:
 
 def all_of(queue: "SimpleQueue[Any]") -> list[Any]:
     """What is in there now."""
-    found: list[Any] = []
+    items: list[Any] = []
     while True:
         try:
-            found.append(queue.get_nowait())
+            items.append(queue.get_nowait())
         except Empty:
-            return found
+            return items

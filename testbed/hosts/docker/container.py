@@ -193,9 +193,9 @@ class Container:
         if hasattr(self, "_container"):
             self._container.remove(force=True, v=True)
             return
-        found = self._daemon.client.containers.get(self._name)
-        if found.labels.get(RUN_LABEL) == self._state.token:
-            found.remove(force=True, v=True)
+        container = self._daemon.client.containers.get(self._name)
+        if container.labels.get(RUN_LABEL) == self._state.token:
+            container.remove(force=True, v=True)
 
     def _abandon(self, error: Exception) -> None:
         """Remove what there is of it; where that cannot be done now, it stays on record, and the first error counts."""

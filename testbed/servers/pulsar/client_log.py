@@ -40,13 +40,13 @@ def downtimes(log: str, made: Mapping[str, Sequence[str]]) -> list[Downtime]:
     lost nothing.
     """
     lines: list[tuple[int, str, str, str]] = [
-        (_ns(found["at"]), "closed", found["role"], made[found["role"]][int(found["number"])])
-        for found in _CLOSED.finditer(log)
+        (_ns(match["at"]), "closed", match["role"], made[match["role"]][int(match["number"])])
+        for match in _CLOSED.finditer(log)
     ]
-    for found in _LOST.finditer(log):
-        of_whom = Role.CONSUMER if found["others"].count(",") > 1 else Role.PRODUCER
-        lines.append((_ns(found["at"]), "lost", of_whom, found["topic"]))
-    lines += [(_ns(found["at"]), "made", found["role"], found["topic"]) for found in _MADE.finditer(log)]
+    for match in _LOST.finditer(log):
+        of_whom = Role.CONSUMER if match["others"].count(",") > 1 else Role.PRODUCER
+        lines.append((_ns(match["at"]), "lost", of_whom, match["topic"]))
+    lines += [(_ns(match["at"]), "made", match["role"], match["topic"]) for match in _MADE.finditer(log)]
     connected, spans = set[tuple[str, str]](), list[Downtime]()
     since: dict[tuple[str, str], int] = {}
     for at_ns, what, role, topic in sorted(lines, key=lambda line: line[0]):

@@ -26,6 +26,6 @@ class StepTook(NamedTuple):
 
 def steps_of(log: str) -> Iterator[StepTook]:
     """Of a broker's log (``settings.LOGGING``), in its order."""
-    for found in _LINE.finditer(log):
-        at_ns, span_ns = (int(found[name]) * MILLISECOND_NS for name in ("at", "ms"))
-        yield StepTook(at_ns, found["step"].lower(), found["unit"], span_ns)
+    for match in _LINE.finditer(log):
+        at_ns, span_ns = (int(match[name]) * MILLISECOND_NS for name in ("at", "ms"))
+        yield StepTook(at_ns, match["step"].lower(), match["unit"], span_ns)
