@@ -303,6 +303,17 @@ def _last_name(node: ast.AST) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
+def telling_names(source: Source) -> list[str]:
+    """What a function of the product found is called by a name of its own."""
+    functions = [node for node in ast.walk(source.tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    named = {node for function in functions for node in ast.walk(function) if isinstance(node, ast.Name | ast.arg)}
+    return [
+        source.complain(node, "say what was found")
+        for node in named
+        if source.folder in PRODUCT and (node.id if isinstance(node, ast.Name) else node.arg) == "found"
+    ]
+
+
 def live_without_virtual(source: Source) -> list[str]:
     """Code of live runs imports nothing of virtual time."""
     if not LIVE.fullmatch(source.path):
@@ -418,6 +429,7 @@ RULES = {
         module_length,
         docstrings,
         procedures,
+        telling_names,
         live_without_virtual,
         narrow_interfaces,
         axes_in_one_place,

@@ -33,7 +33,7 @@ class MovesJoined:
     """``window``: as of a topic whose publishers stay.  ``lateness_ns``: when processes came to messages, too late."""
 
     window: Window
-    found: MovedMessages
+    deliveries: MovedMessages
     transfers: list[PublisherMove]
     lateness_ns: Int64
 

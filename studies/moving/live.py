@@ -134,10 +134,10 @@ def run(site: Site, asked: Moving) -> MovingShown:
         ordered = sum(int(value) for _, _, metric, value in everything if metric == "migration_count")
         samples = [sample for sample in everything if sample[0] < asked.duration_ns]  # as long as the load lasted
         told = deployment.told
-        windows = windows_of(asked, told.found, told.transfers, len(deployment.names))
+        windows = windows_of(asked, told.deliveries, told.transfers, len(deployment.names))
         messages = deployment.messages() if asked.keeps_messages else {}
         return MovingShown(
-            envelope, windows, told.found, told.transfers, max(0, ordered - (counters["moves"] - begun)), samples,
+            envelope, windows, told.deliveries, told.transfers, max(0, ordered - (counters["moves"] - begun)), samples,
             messages, deployment.evidence(),
         )  # fmt: skip
 

@@ -65,7 +65,7 @@ WHOLE = [(3, 927), (4, 937), (5, 947)]
 
 def test_each_message_has_the_instants_of_its_first_copy() -> None:
     whole = told([(0, 50), (1, 150), (2, 250)], WHOLE)
-    found = whole.found
+    found = whole.deliveries
     assert found.number.tolist() == list(range(COUNT)) and found.broker.tolist() == [0, 0, 0, 1, 1, 1]
     assert found.sent_ns.tolist() == [0, 100, 200, 920, 930, 940]
     assert found.held.tolist() == [False, False, False, True, True, True], (
@@ -82,20 +82,20 @@ def test_each_message_has_the_instants_of_its_first_copy() -> None:
 
 def test_a_copy_that_came_before_counts_as_first_and_is_not_measured_by_the_second() -> None:
     """3 had come from the broker that died, and its receipt had not."""
-    found = told([(0, 50), (1, 150), (2, 250), (3, 350)], WHOLE).found
+    found = told([(0, 50), (1, 150), (2, 250), (3, 350)], WHOLE).deliveries
     assert found.broker[3] == 0 and found.sent_ns[3] == 300 and found.arrived_ns[3] == ABSENT and not found.held[3]
     assert (found.resent_count, found.surplus_count, found.lost_count) == (1, 1, 0)
 
 
 def test_what_is_gone_is_lost_and_what_waits_is_not() -> None:
     first = [(0, 50), (2, 250)]
-    assert told(first, WHOLE).found.lost_count == 1
-    waiting = told(first, WHOLE, waits=(1,)).found
+    assert told(first, WHOLE).deliveries.lost_count == 1
+    waiting = told(first, WHOLE, waits=(1,)).deliveries
     assert (waiting.lost_count, waiting.waiting_count) == (0, 1)
-    in_line = told([(0, 50), (1, 150), (2, 250)], WHOLE[:2]).found
+    in_line = told([(0, 50), (1, 150), (2, 250)], WHOLE[:2]).deliveries
     assert (in_line.lost_count, in_line.waiting_count) == (0, 1), "5 waits for its token"
 
 
 def test_order_is_that_of_the_rows_where_instants_are_equal() -> None:
-    assert told([(0, 50), (2, 250), (1, 250)], WHOLE).found.out_of_order_count == 1
-    assert told([(0, 50), (1, 250), (2, 250)], WHOLE).found.out_of_order_count == 0
+    assert told([(0, 50), (2, 250), (1, 250)], WHOLE).deliveries.out_of_order_count == 1
+    assert told([(0, 50), (1, 250), (2, 250)], WHOLE).deliveries.out_of_order_count == 0
