@@ -314,7 +314,9 @@ def _answered(path: HadoopPath, more: Mapping[str, int] = MappingProxyType({})) 
         said = os.strerror(code) if code in (errno.ENOENT, errno.EEXIST) else f"{name}: {_first_line(java)}"
         raise OSError(code, said, path.url) from None
     except (Py4JError, ConnectionError, EOFError) as error:
-        raise OSError(errno.EIO, f"Hadoop's Java has ended ({type(error).__name__})", path.url) from None
+        _, is_alive, complaint = str(error).partition("Trace:\n")  # Java's, that it could not do what was asked
+        what = f": {complaint.partition(chr(10))[0]}" if is_alive else f" has ended ({type(error).__name__})"
+        raise OSError(errno.EIO, f"Hadoop's Java{what}", path.url) from None
 
 
 def _first_line(java: Any) -> str:

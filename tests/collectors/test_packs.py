@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from py4j.java_gateway import JavaObject
 
 from collectors import packs
 from collectors.integrity import is_whole
@@ -374,3 +375,12 @@ def test_java_that_ends_in_the_middle_is_one_line(folders: list[Path], tmp_path:
         there.state()
     hadoop.forget_java()
     assert isinstance(there.root, HadoopPath) and sorted(there.state().of_run) == ids(folders[:1])
+
+
+@pytest.mark.slow
+def test_java_that_lives_and_does_not_understand_says_what(tmp_path: Path) -> None:
+    there = HadoopPath(f"file://{tmp_path}")
+    said = r"Hadoop's Java: py4j\.Py4JException: Target Object ID does not exist"
+    with pytest.raises(OSError, match=said), there._asked() as (system, _):
+        JavaObject("o123456789", system._gateway_client).toString()
+    assert there.is_dir(), "it goes on"

@@ -188,7 +188,7 @@ def test_a_page_shows_configurations_of_who_is_in_it_and_speaks_of_nobody_else()
 # --- tables --------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tables_of_runs_in_virtual_time(spark, tmp_path):
     """Twins and ours on the five cities: each run under its name, each group once, the oracle right by definition."""
     from analysis.tables import load

@@ -197,7 +197,7 @@ def test_every_claim_has_a_case_and_waits_for_its_figure():
     }
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_another_limiter_in_the_server_s_place_contradicts_its_twin(points):
     """Runs in virtual time stand for servers: the twin itself, on the same requests, and one that does otherwise."""
     points = points[points.name.isin(["overwrite", "overwrite, all", "centralised"]) & (points.sweep == DELAY)].copy()
@@ -220,7 +220,7 @@ def test_another_limiter_in_the_server_s_place_contradicts_its_twin(points):
 # --- tables and drawings -------------------------------------------------------------------------
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tables_know_how_stale_each_run_is(points):
     points = points[points.repetition == 0]
     long, points = points[points.sweep == MET_LONG], points[points.sweep != MET_LONG]

@@ -262,7 +262,7 @@ def test_tables_and_drawing_from_runs_of_a_log_with_bad_lines(tmp_path: Path) ->
     assert "2 bad lines skipped" in "".join(text.get_text() for text in drawing.subfigs[0].texts)
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_tuned_leases_beat_the_static_split_on_other_seeds(tmp_path: Path) -> None:
     scale = SCALES["tiny"]
     specs = [spec for spec in plane.EXPERIMENT.runs(scale, options(), 5)

@@ -176,6 +176,7 @@ def test_a_map_of_some_figures_keeps_the_others_and_what_has_more_seeds() -> Non
 # --- calibrations ----------------------------------------------------------------------------------
 
 
+@pytest.mark.long
 def test_a_search_is_recorded_and_its_best_candidate_is_a_calibration(tmp_path: Path) -> None:
     said: list[str] = []
     record = fitting.searched_costs(True, 4, 1, said.append)

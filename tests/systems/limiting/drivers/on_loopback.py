@@ -63,3 +63,8 @@ def around_a_crash(
     rows = journal.requests()
     columns = (rows["intended_at_ns"], rows["decided_at_ns"], rows["decision"])
     return [Told(at_ns, decided_ns - at_ns, decision) for at_ns, decided_ns, decision in zip(*columns, strict=True)]
+
+
+def wait_of_most(told: Sequence[Told]) -> int:
+    """So many ns, or less, did eight of ten wait; what a busy machine does to the others says nothing of a node."""
+    return sorted(each.wait_ns for each in told)[len(told) * 8 // 10]
