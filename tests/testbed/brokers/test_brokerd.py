@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from core.errors import MachineError
@@ -20,7 +19,9 @@ from testbed.brokers.brokerd import build
 from testbed.brokers.brokerd.client import BrokerClient
 from testbed.trust.accounts import exact_releases_ns
 from tests.live import needs
+from tests.processes import freeze
 from tests.testbed.brokers.running import TOKEN, Broker, Client, broker, number_of, numbered, recorded, subscriber
+from tests.testbed.brokers.with_clients import until
 
 pytestmark = [needs("go"), pytest.mark.slow]
 
@@ -90,7 +91,6 @@ def test_every_mode_delivers_in_order_with_the_arrival_stamp(tmp_path, stamps, g
 
 def test_kernel_stamps_do_not_wait_for_the_reader(tmp_path):
     """A broker that is stopped reads late: its own clock is late too, the kernel's stamp is not."""
-    stamp_delays_ns = {}
     for stamps in ("kernel", "read"):
         with broker(tmp_path / stamps, "-stamps", stamps) as its:
             commands = its.client()
@@ -98,24 +98,20 @@ def test_kernel_stamps_do_not_wait_for_the_reader(tmp_path):
             commands.record("t", 10)
             publisher = Client(its.connect("ingress"), 1)
             publisher.publish("t", numbered(0))
-            its.process.send_signal(signal.SIGSTOP)
-            while psutil.Process(its.process.pid).status() != psutil.STATUS_STOPPED:
-                time.sleep(0.01)
-            time.sleep(0.05)  # for the last of its threads
-            sent_at_ns = time.time_ns()
+            freeze(its.process.pid)
             publisher.send(nsq.pub("t", numbered(1)))
             time.sleep(0.3)
+            continued_at_ns = time.time_ns()
             its.process.send_signal(signal.SIGCONT)
             assert publisher.frame().data == nsq.OK
             rows, _ = recorded(commands, tmp_path / f"{stamps}.rows")
-            stamp_delays_ns[stamps] = int(rows["stamp_ns"][1]) - sent_at_ns
-            assert rows["read_at_ns"][1] - sent_at_ns > 250_000_000
-            assert rows["arrived_at_ns"][1] - sent_at_ns < 100_000_000  # recorded, whatever the bucket goes by
-    assert stamp_delays_ns["read"] > 250_000_000 > 100_000_000 > stamp_delays_ns["kernel"]
+            assert rows["read_at_ns"][1] > continued_at_ns
+            assert rows["arrived_at_ns"][1] < continued_at_ns  # recorded, whatever the bucket goes by
+            assert (rows["stamp_ns"][1] < continued_at_ns) == (stamps == "kernel")
 
 
 def test_release_is_exact_and_in_order(running, commands, tmp_path):
-    topic, envelope = "exact", Envelope(2000.0, 7.5)
+    topic, envelope = "exact", Envelope(500.0, 7.5)
     commands.acquire(topic)
     commands.record(topic, 10_000)
     reader = subscriber(running, topic)
@@ -144,14 +140,15 @@ def test_release_is_exact_and_in_order(running, commands, tmp_path):
     assert (released_ns >= exact_ns).all()  # never early, to the nanosecond
     assert (np.diff(released_ns) >= 0).all()
     assert (exact_ns - rows["stamp_ns"]).max() > 100_000_000  # the bucket was put to work
-    assert np.median(released_ns - exact_ns) < 50_000_000  # generous: the machine is shared
+    # A machine that is shared may stand still for half of it.
+    assert np.quantile(released_ns - exact_ns, 0.2) < 50_000_000
 
 
 def test_a_report_tells_what_the_adaptor_wants(running):
     commands, other = running.client(), running.client()
     commands.acquire("told")
     assert commands.report()["told"]["message_count"] == 0
-    commands.set_bucket("told", Envelope(1.0, 10.0))
+    commands.set_bucket("told", Envelope(0.1, 10.0))  # none of them gets its token while the test runs
     publisher = Client(running.connect("ingress"), 1)
     publisher.publish("told", *(numbered(i) for i in range(13)))
     report = commands.report()["told"]
@@ -204,6 +201,7 @@ def test_move_loses_and_doubles_nothing(tmp_path):
         ]
         for thread in threads + collectors:
             thread.start()
+        until(lambda: len(sent) == len(threads) and all(sent.values()), "the first messages")
         here, there = first, second
         for move in range(moves):
             time.sleep(0.1)
@@ -215,7 +213,7 @@ def test_move_loses_and_doubles_nothing(tmp_path):
         for thread in threads:
             thread.join(60)
         assert {publisher: len(where) for publisher, where in sent.items()} == dict.fromkeys(range(3), count)
-        assert any(len(set(where)) == 2 for where in sent.values())
+        assert all(len(set(where)) == 2 for where in sent.values())
         for commands in clients.values():
             assert commands.release("t") == 0
         for reader in readers.values():
@@ -228,13 +226,16 @@ def test_move_loses_and_doubles_nothing(tmp_path):
 def publish_and_follow(
     brokers: dict[str, Broker], first: Broker, publisher: int, count: int, sent: dict[int, list[str]]
 ) -> None:
-    """Send pipelined messages; at MIGRATE wait for the OKs that are due, go there, go on."""
+    """Send pipelined messages; at MIGRATE wait for the OKs that are due, go there, go on.
+
+    Half of them are sent after the first MIGRATE, however late that comes.
+    """
     address = first.addresses["ingress"]
     client = Client(brokers[address].connect("ingress"), publisher)
     where = sent.setdefault(publisher, [])
-    due, target = 0, ""
+    due, target, most = 0, "", count // 2
     while len(where) < count or due:
-        while due < 8 and len(where) < count and not target:
+        while due < 8 and len(where) < most and not target:
             client.send(nsq.pub("t", numbered(len(where), publisher)))
             where.append(address)
             due += 1
@@ -244,7 +245,7 @@ def publish_and_follow(
             time.sleep(0.001)
         else:
             assert frame.data.startswith(nsq.MIGRATE)
-            target = frame.data.removeprefix(nsq.MIGRATE).decode()
+            target, most = frame.data.removeprefix(nsq.MIGRATE).decode(), count
         if target and not due:
             client.close()
             address, target = target, ""
@@ -381,7 +382,7 @@ def test_it_ends_with_whoever_started_it(tmp_path, how):
         publisher.publish("unread", *(numbered(i) for i in range(1000)))
     if how == "SIGTERM":
         its.process.send_signal(signal.SIGTERM)
-        assert its.process.wait(10) == 0
+        assert its.process.wait(60) == 0
     assert its.stop() == 0
     assert not list((tmp_path / "b/nsqd").glob("unread*"))  # a run's messages end with it
     publisher.close()
@@ -403,6 +404,6 @@ def test_a_start_that_cannot_work_says_why(tmp_path: Path):
 
 
 def refusal_of(command: list[object]) -> str:
-    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20)
+    result = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
     assert result.returncode == 1
     return result.stderr

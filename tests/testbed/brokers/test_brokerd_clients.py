@@ -46,7 +46,7 @@ async def publish():
 reader = nsq.Reader(topic="pynsq", channel="sub", nsqd_tcp_addresses=[nsqd], message_handler=handle, max_in_flight=1,
                     auth_secret=token)
 loop = tornado.ioloop.IOLoop.current()
-loop.call_later(20, loop.stop)
+loop.call_later(100, loop.stop)
 loop.add_callback(publish)
 nsq.run()
 print(json.dumps({"received": received, "errors": errors, "connected": len(writer.conns)}))
@@ -64,7 +64,7 @@ def test_pynsq(running):
     client = running.client()
     client.acquire("pynsq")
     command = [sys.executable, "-c", PYNSQ, running.addresses["ingress"], running.addresses["nsqd"]]
-    result = subprocess.run([*command, str(COUNT), str(BATCH), TOKEN], capture_output=True, text=True, timeout=40)
+    result = subprocess.run([*command, str(COUNT), str(BATCH), TOKEN], capture_output=True, text=True, timeout=200)
     assert result.returncode == 0, result.stderr
     found = json.loads(result.stdout.splitlines()[-1])
     wanted = [f"{kind}-{i}" for kind in ("single", "batch") for i in range(COUNT)]
@@ -101,6 +101,6 @@ def _exchange_by_ansq(ansq, running):
         await reader.close()
         return received
 
-    received = asyncio.run(asyncio.wait_for(exchange(), 30))
+    received = asyncio.run(asyncio.wait_for(exchange(), 120))
     assert sorted(received) == sorted(b"%s-%d" % (kind, i) for kind in (b"single", b"batch") for i in range(COUNT))
     client.close()

@@ -101,7 +101,7 @@ def test_random_requests_on_the_control_port(running, still_works):
 def test_a_line_without_an_end_is_cut_off(running, still_works):
     for port in ("ingress", "control"):
         with running.connect(port) as connection, contextlib.suppress(OSError):
-            connection.settimeout(5)
+            connection.settimeout(60)
             for _ in range(3000):  # more than any socket buffers
                 connection.sendall(b"  V2" + b"x" * 10_000)
             pytest.fail(f"{port} swallows it all")
@@ -137,15 +137,15 @@ def test_clients_that_never_read_their_answers_are_dropped(running, still_works)
 def test_half_open_connections_end_by_heartbeat(running, still_works):
     mute = running.connect("ingress")  # never says the magic word
     half = Client(running.connect("ingress"), 1, heartbeat_interval=1000)
-    half.send(b"PUB sound\n\0\0")  # and nothing more, not even an answer to heartbeats
     began_s = time.monotonic()
+    half.send(b"PUB sound\n\0\0")  # and nothing more, not even an answer to heartbeats
     frames = []
     with contextlib.suppress(EOFError):
         while True:
             frames.append(half.frame().data)
     assert frames == [nsq.HEARTBEAT] * 2
-    assert 2 < time.monotonic() - began_s < 15
-    mute.settimeout(20)
+    assert 2 < time.monotonic() - began_s < 60
+    mute.settimeout(60)
     assert mute.recv(1) == b""
     mute.close()
     half.close()

@@ -53,7 +53,7 @@ def test_a_subscriber_whose_broker_is_gone_keeps_the_others(tmp_path: Path) -> N
         assert found["failed"] == ["127.0.0.1:9"]
         assert "refused" in found["last_problem"]
         gone.signal(signal.SIGKILL)
-        until(lambda: "waiting" in states(its), "the subscriber's notice")
+        until(lambda: states(its).count("receiving") == 1, "the subscriber's notice")
         its.publish.ask("connect", token=TOKEN, publishers=[0], targets=other.ingress)
         its.load(steady(1, 100, second(0.1)))
         its.wait_received(100)

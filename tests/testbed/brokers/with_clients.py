@@ -27,7 +27,7 @@ TOKEN = "of-this-test"
 LEAD_NS = 150 * MILLISECOND_NS  # between the handing over of a load and its first instant
 
 
-def until(holds: Callable[[], Any], what: str, timeout_s: float = 10.0) -> None:
+def until(holds: Callable[[], Any], what: str, timeout_s: float = 60.0) -> None:
     """Wait until something holds."""
     end_s = time.monotonic() + timeout_s
     while not holds():
@@ -75,15 +75,15 @@ class Stage:
         self.publish.ask("load", path=str(self.folder / "block.npz"), epoch_ns=epoch_ns, topic=TOPIC, tag=tag)
         return epoch_ns
 
-    def wait_sent(self, timeout_s: float = 10.0) -> None:
+    def wait_sent(self, timeout_s: float = 60.0) -> None:
         """Wait until the load is over for the publishers."""
         until(lambda: self.publish.ask("status")["done"], "the load's end", timeout_s)
 
-    def wait_received(self, count: int, timeout_s: float = 10.0) -> None:
+    def wait_received(self, count: int, timeout_s: float = 60.0) -> None:
         """Wait for so many deliveries."""
         until(lambda: self.subscribe.ask("status")["delivery_count"] >= count, f"{count} deliveries", timeout_s)
 
-    def wait_quiet(self, span_s: float = 0.4) -> None:
+    def wait_quiet(self, span_s: float = 2.0) -> None:
         """Wait until nothing has come for a while."""
         last = (-1, 0.0)
 

@@ -29,6 +29,7 @@ from testbed.nodes.frames import (
 )
 from testbed.nodes.host import NodeHost
 from testbed.topologies.topology import mesh
+from tests.testbed.brokers.with_clients import until
 
 pytestmark = pytest.mark.live  # its machine to itself: strangers are waited for in real time
 
@@ -58,7 +59,7 @@ def greeting(fleet: NodeFleet, node: str = "") -> bytes:
 
 
 def called(fleet: NodeFleet, node: str, *parts: bytes) -> socket.socket:
-    sock = socket.create_connection(fleet.address_of(node), timeout=5)
+    sock = socket.create_connection(fleet.address_of(node), timeout=60)
     for part in parts:
         sock.sendall(part)
     return sock
@@ -107,7 +108,7 @@ def test_strangers_and_garbage_are_counted_and_harm_nobody(fleet: NodeFleet) -> 
             sock.sendto(rng.randbytes(rng.randrange(1, 1400)), address)
     with called(fleet, "n2", greeting(fleet), framed(b"no request")):  # a user who talks nonsense stays
         assert ask(fleet, "n2", Request(1, "user λ", 0)).verdict is Verdict.ADMIT
-    assert garbage_count(fleet) > len(refused)
+        until(lambda: garbage_count(fleet) > len(refused), "the nonsense")
     for sock in half_open:
         assert is_closed(sock)  # after 3 s without a word
         sock.close()
@@ -125,12 +126,10 @@ def test_a_false_peer_is_thrown_out_and_the_true_one_calls_again(tmp_path: Path)
         before = garbage_count(fleet)
         for content in (b"\xff\xff", b"", b"\x01\xc1"):
             with called(fleet, "n2", greeting(fleet, "n1"), framed(content)):
-                until_s = time.monotonic() + 20
-                while garbage_count(fleet) == before and time.monotonic() < until_s:
-                    time.sleep(0.01)
+                until(lambda before=before: garbage_count(fleet) > before, "its being thrown out")
                 before += 1
                 assert garbage_count(fleet) == before
-        until_s, number = time.monotonic() + 30, 0
+        until_s, number = time.monotonic() + 60, 0
         while not fleet.statuses()["n2"]["received_from"].get("n1") and time.monotonic() < until_s:
             number += 1  # what was sent into the broken connection is lost
             assert ask(fleet, "n1", Request(number, "u", 0)).verdict is Verdict.ADMIT
@@ -165,7 +164,7 @@ def test_a_message_that_is_a_datagram_goes_as_one_beside_streams(tmp_path: Path)
         peer = opened.enter_context(socket.create_server(("127.0.0.1", 0)))
         datagrams = opened.enter_context(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         for sock in (peer, datagrams):
-            sock.settimeout(5)
+            sock.settimeout(60)
         datagrams.bind(peer.getsockname())
         host = NodeHost("127.0.0.1")
         host.configure("crdt-counter", {}, ["n1", "n2"], "n1", 1, str(tmp_path / "records"))
@@ -194,8 +193,11 @@ def test_frames_carry_any_user() -> None:
 
 
 def test_a_clock_counts_from_the_epoch() -> None:
-    clock = Clock(time.time_ns() - 10**9)
-    assert abs(clock.now_ns() - 10**9) < 10**8
+    epoch_ns = time.time_ns() - 10**9
+    clock = Clock(epoch_ns)
+    now_ns, after_ns = clock.now_ns(), time.time_ns() - epoch_ns
+    # To the millisecond, as two clocks of the machine are compared, and however long it stands still in between.
+    assert 10**9 - 10**6 < now_ns < after_ns + 10**6
     assert clock.now_ns() <= clock.now_ns()
 
 

@@ -26,11 +26,15 @@ from tests.testbed.servers.given import SECRET, deployed_on, serving
 NAMES = ["n1", "n2", "n3"]
 TOY = Path(__file__).parents[3] / "docs" / "examples" / "toy_limiter.py"
 
-# Says when it has begun, before it listens, and when it has been asked the first time.
+# Says when it has begun, and when it listens: where it is told of a place to meet, once three have come there.
 CLOCK = """
-import os, socket, sys, time
+import os, pathlib, socket, sys, time
 begun_ns = time.monotonic_ns()
-time.sleep(float(sys.argv[2]))
+if sys.argv[2]:
+    meeting = pathlib.Path(sys.argv[2])
+    (meeting / str(os.getpid())).touch()
+    while len(list(meeting.iterdir())) < 3:
+        time.sleep(0.01)
 with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as listening:
     listening_ns = time.monotonic_ns()
     for _ in range(int(sys.argv[3])):
@@ -59,8 +63,9 @@ class Clocks(Driver):
         at: Sequence[str] = NAMES,
         command: Callable[[str, int], tuple[str, ...]] | None = None,
         missing: str = "",
+        meeting: Path | None = None,
     ):
-        self.names, self.at, self.command, self.missing = names, at, command, missing
+        self.names, self.at, self.command, self.missing, self.meeting = names, at, command, missing, meeting
         self.told: Told = {}
         self.ports: list[int] = []
 
@@ -71,7 +76,8 @@ class Clocks(Driver):
         port, file = cluster.port_of(node, name, 80), f"{cluster.folder_of(node, name)}/clock.py"
         assert port == cluster.port_of(node, name, 80) != cluster.port_of(node, name, 81)
         self.ports += [port, cluster.port_of(node, name, 81)]
-        command = "python3", file, str(port), "0.3" if name == "first" else "0", "1000"
+        place = str(self.meeting) if self.meeting and name == "first" else ""
+        command = "python3", file, str(port), place, "1000"
         files = {"clock.py": CLOCK, "deeper/secret": cluster.secret}
         words = self.command(file, port) if self.command else command
         return Process(node, name, words, port, b"?", b"\n", files, {"WORD": f"of-{node}"})
@@ -103,8 +109,9 @@ def pids(site: Site) -> dict[str, int]:
 # --- started ---------------------------------------------------------------------------------------------------------
 
 
-def test_those_of_one_name_start_at_once_and_the_next_when_they_answer(site: Site) -> None:
-    driver = Clocks("first", "second")
+def test_those_of_one_name_start_at_once_and_the_next_when_they_answer(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "meeting").mkdir()
+    driver = Clocks("first", "second", meeting=tmp_path / "meeting")
     with serving(site, driver) as servers:
         assert sorted(pids(site)) == [f"{name}-{node}" for name in ("first", "second") for node in NAMES]
         assert [node for node, _ in servers.processes] == NAMES * 2
@@ -166,13 +173,13 @@ def test_one_that_ends_before_it_answers_is_named(site: Site) -> None:
 
 
 def test_one_that_ends_before_all_are_ready_is_named(site: Site) -> None:
-    once = Clocks("only", command=lambda file, port: ("python3", file, str(port), "0", "1"), missing="a while")
+    once = Clocks("only", command=lambda file, port: ("python3", file, str(port), "", "1"), missing="a while")
     with failing(site, once) as error:  # which of them is the first to be found ended is not said
         assert error().what in {f"only-{node} has ended (code 0)" for node in NAMES}
 
 
 def test_those_that_do_not_get_ready_say_what_is_missing(site: Site) -> None:
-    with failing(site, Clocks("only", missing="n2 knows nobody"), 1.0) as error:
+    with failing(site, Clocks("only", missing="n2 knows nobody"), 5.0) as error:
         assert error().what == "clocks is not ready: n2 knows nobody"
     with failing(site, Clocks("only", command=lambda file, port: ("sleep", "60")), 0.3) as error:
         assert error().what == "only-n1 does not answer within 0.3 s"

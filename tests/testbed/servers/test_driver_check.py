@@ -196,7 +196,7 @@ def test_a_driver_that_takes_an_error_for_a_verdict_is_caught(driver: Driver, fa
         ("odd", "windows answers HttpAnswer.status=503.*that is no verdict"),
         ("lonely", "windows: n2 knows nothing of n1"),
         ("trusting", r"windows: no node knows another, and all call themselves ready; ask in ready\(\)"),
-        ("slow", r"windows: after a crash elsewhere an answer took 1\.\d s"),
+        ("slow", r"windows: after a crash elsewhere an answer took \d+\.\d s"),
         ("mute", "windows gives no answer to n1: it hangs up"),
         ("leaves", r"windows: still running: \d+, \d+"),
     ],

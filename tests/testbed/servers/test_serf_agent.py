@@ -79,7 +79,7 @@ def test_real_agents_answer_as_modelled_ones_do(tmp_path: Path) -> None:
         modelled = worst_error(after(12))
         assert modelled < 0.25
         while worst_error(ask) > 0.25:
-            assert time.monotonic() < began_s + 30
+            assert time.monotonic() < began_s + 120
             time.sleep(0.2)
         cluster.servers["proxy1"].kill()
         assert real["proxy1"].handle(Delivery("client1", WhereAmI()), 0) == [Sample("unanswered_count", 1.0)]

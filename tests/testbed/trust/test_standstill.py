@@ -4,12 +4,14 @@ A broker that is killed ends the command with 1, and it says why.
 """
 
 import json
+import os
 import re
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from glob import glob
 from pathlib import Path
 
 import psutil
@@ -26,6 +28,7 @@ from testbed.trust.evidence import Fidelity
 from tests.live import needs
 from tests.studies.distribution.test_live import deployed, spread
 from tests.testbed.brokers.pair import Pair, placed
+from tests.testbed.brokers.with_clients import until
 
 pytestmark = [pytest.mark.live, pytest.mark.slow]
 
@@ -102,16 +105,16 @@ def test_a_broker_that_is_killed_in_an_ad_hoc_run(tmp_path: Path) -> None:
                 "study.profile=5s", "round=10s", "calibration=small", "slo=calibrated")  # fmt: skip
     words = ["--system", "lb", "--workload", "poisson", *(word for each in settings for word in ("--set", each))]
     command = [sys.executable, "-m", "ratebed", "run", *words, "--testbed", "local", "--json", "--out", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as harness:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as harness:
         try:
-            broker, since_s = None, time.monotonic()
-            while broker is None and harness.poll() is None and time.monotonic() - since_s < 120:
-                time.sleep(0.1)
-                children = psutil.Process(harness.pid).children(recursive=True)
-                broker = next((child for child in children if child.name() == "brokerd"), None)
-            assert broker is not None
-            time.sleep(6)  # the load goes on
-            broker.kill()
+            loads = tmp_path / "ratebed-*" / "load" / "*.npz"
+            until(lambda: harness.poll() is not None or glob(str(loads)), "the load", 120)
+            time.sleep(3)  # it goes on for ten
+            children = psutil.Process(harness.pid).children(recursive=True)
+            next(child for child in children if child.name() == "brokerd").kill()
             out, err = harness.communicate(timeout=300)
         finally:
             harness.kill()

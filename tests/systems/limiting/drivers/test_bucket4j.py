@@ -134,7 +134,7 @@ class Asker:
 
     def __init__(self, servers: ServerGroup, node: str):
         at = servers.reached_from(node)
-        self.connection = HTTPConnection(at.address, at.port, timeout=10)
+        self.connection = HTTPConnection(at.address, at.port, timeout=30)
 
     def status(self, user: str) -> int:
         """What it says about a request."""
@@ -178,9 +178,10 @@ def test_members_share_the_bucket_of_a_key(tmp_path: Path) -> None:
                 assert capacity <= admitted <= capacity + int(rate * took_s), (user, turn, took_s)
                 time.sleep(capacity / rate + 0.05)
         # One member takes all, no other has any left.
-        assert counted(of_one, "shared", 2 * capacity)[0] >= capacity
-        admitted, took_s = counted([Asker(servers, "n2")], "shared", capacity)
-        assert admitted <= 1 + rate * took_s
+        begun_s = time.monotonic()
+        of_first, _ = counted(of_one, "shared", 2 * capacity)
+        of_second, _ = counted([Asker(servers, "n2")], "shared", capacity)
+        assert of_first >= capacity and of_first + of_second <= capacity + 1 + rate * (time.monotonic() - begun_s)
 
 
 @needs("bucket4j")
@@ -194,12 +195,14 @@ def test_when_one_is_killed_the_others_answer_and_remember(tmp_path: Path) -> No
         users = [f"u{number}" for number in range(30)]
         assert [askers[0].status(user) for user in users] == [ADMITTED] * len(users)
         servers.kill("n3")
-        begun_s = time.monotonic()
-        while time.monotonic() < begun_s + 3:
+        begun_s, said = time.monotonic(), {503}
+        while time.monotonic() < begun_s + 3 or (503 in said and time.monotonic() < begun_s + 60):
+            said.clear()
             for asker, user in zip(askers * len(users), users, strict=False):
                 asked_s = time.monotonic()
-                assert asker.status(user) in (REJECTED, 503)
-                assert time.monotonic() - asked_s < timeout_s + 0.5
+                said.add(asker.status(user))
+                assert time.monotonic() - asked_s < 5 * timeout_s, "whom it waits for, it gives up"
+            assert said <= {REJECTED, 503}
         assert [asker.status(user) for asker in askers for user in users] == [REJECTED] * 2 * len(users)
         assert [askers[number % 2].status(f"new{number}") for number in range(30)] == [ADMITTED] * 30
         # The third comes back, and finds the others.

@@ -1,16 +1,15 @@
 """ratelimit-sentinel: what its processes are told; and a real fail-over, on loopback."""
 
-from itertools import dropwhile
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 from core.errors import SpecError
-from core.units import SECOND_NS
 from systems.limiting.deployed import quota_of
 from systems.limiting.drivers.ratelimit_sentinel import DRIVER, Config
 from tests.live import needs
-from tests.systems.limiting.drivers.on_loopback import CRASH_NS, around_a_crash, keeps_its_word, on_paper
+from tests.systems.limiting.drivers.on_loopback import around_a_crash, keeps_its_word, on_paper
 
 OPTIONS = {"capacity": 6, "rate": "6", "server": "n2", "replica": "n3"}
 
@@ -68,9 +67,8 @@ def test_the_real_one_keeps_its_word(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_where_the_first_redis_is_killed_the_replica_takes_its_place(tmp_path: Path) -> None:
     """Some seconds, in which the node decides alone; then there are verdicts again."""
-    users, options = [f"u{i}" for i in range(400)], {"down_after": "300ms", "timeout": "200ms", "on_failure": "closed"}
-    found = around_a_crash("ratelimit-sentinel", tmp_path, "n2", users, 15, **OPTIONS | options)
-    around = [each.decision for each in found if CRASH_NS < each.at_ns < CRASH_NS + SECOND_NS // 2]
-    without = [*dropwhile("admit".__eq__, around)]  # on a busy machine the kill itself comes late
-    assert len(without) > len(around) / 2 and set(without) == {"reject"}
-    assert {each.decision for each in found[-20:]} == {"admit"}
+    users, options = [f"u{i}" for i in range(400)], {"down_after": "1s", "timeout": "500ms", "on_failure": "closed"}
+    _, after = around_a_crash("ratelimit-sentinel", tmp_path, "n2", users, 18, **OPTIONS | options)
+    decisions = [each.decision for each in after]
+    assert len([*takewhile("reject".__eq__, decisions)]) >= 5
+    assert decisions[-40:].count("admit") > 20, "a node of a busy machine may still decide alone now and then"

@@ -10,6 +10,7 @@ from testbed.hosts.mininet.namespaces import network_of
 from testbed.hosts.mininet.site import MininetSite
 
 PORT = 7001
+PATIENCE_S = 60.0
 
 
 def pid_of(site: MininetSite, host: str) -> int:
@@ -19,13 +20,13 @@ def pid_of(site: MininetSite, host: str) -> int:
 
 @contextmanager
 def udp(site: MininetSite, *hosts: str) -> Iterator[list[socket.socket]]:
-    """A bound datagram socket in each host, with a short time-out."""
+    """A bound datagram socket in each host."""
     opened = []
     for host in hosts:
         with network_of(pid_of(site, host)):
             opened.append(socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
         opened[-1].bind((site.address(host), PORT))
-        opened[-1].settimeout(1.0)
+        opened[-1].settimeout(PATIENCE_S)
         opened[-1].setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
     try:
         yield opened
@@ -42,12 +43,12 @@ def tcp(site: MininetSite, source: str, target: str) -> Iterator[tuple[socket.so
     with network_of(pid_of(site, source)):
         mine = socket.socket()
     with listener, mine:
-        mine.settimeout(20)
+        mine.settimeout(PATIENCE_S)
         mine.connect((site.address(target), PORT + 1))
-        listener.settimeout(20)
+        listener.settimeout(PATIENCE_S)
         theirs, _ = listener.accept()
         with theirs:
-            theirs.settimeout(20)
+            theirs.settimeout(PATIENCE_S)
             yield mine, theirs
 
 
@@ -57,18 +58,20 @@ def send_numbers(sender: socket.socket, address: str, count: int, every_s: float
         time.sleep(every_s)
 
 
-def received_numbers(receiver: socket.socket, quiet_s: float = 0.35) -> list[int]:
-    """What comes until nothing has come for a while."""
-    receiver.settimeout(quiet_s)
-    found = []
-    while True:
-        try:
-            found.append(int.from_bytes(receiver.recv(2048), "big"))
-        except TimeoutError:
-            return found
+def received_numbers(receiver: socket.socket, least: int = 0, quiet_s: float = 0.5) -> list[int]:
+    """What comes until nothing has come for a while; ``least`` of them are waited for, however long they take."""
+    numbers: list[int] = []
+    try:
+        while True:
+            receiver.settimeout(quiet_s if len(numbers) >= least else PATIENCE_S)
+            numbers.append(int.from_bytes(receiver.recv(2048), "big"))
+    except TimeoutError:
+        return numbers
+    finally:
+        receiver.settimeout(PATIENCE_S)
 
 
-def one_way_ns(site: MininetSite, source: str, target: str, count: int = 15) -> int:
+def one_way_ns(site: MininetSite, source: str, target: str, count: int = 30) -> int:
     """The least delay of some datagrams."""
     with udp(site, source, target) as (sender, receiver):
         spans = []

@@ -20,12 +20,12 @@ from testbed.hosts.ssh.inventory import Machine
 _PID = os.getpid()
 NETWORK = f"198.{18 + _PID // 250 % 2}.{_PID % 250}"  # for tests of networks, RFC 2544; two labs may be up at once
 DISK = "/run/disk"
-START_S = 10.0
+START_S = 60.0
 
 
 def run(*words: str, check: bool = True) -> str:
     """A command that ends soon."""
-    done = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(words, capture_output=True, text=True, timeout=120)
     assert not check or done.returncode == 0, f"{words}: {done.stderr}"
     return done.stdout
 
@@ -143,7 +143,7 @@ class Lab:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
         for process in self.sshd:
-            process.wait(10)
+            process.wait(60)
         run("ip", "link", "delete", self.tag, check=False)
         for name in [f"{self.tag}sw", *(self.namespace(number) for number in range(1, self.count + 1))]:
             run("ip", "netns", "delete", name, check=False)

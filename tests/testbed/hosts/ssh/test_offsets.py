@@ -35,8 +35,9 @@ def test_publishers_whose_clocks_are_ahead() -> None:
     try:
         live.next_round(np.zeros(20, np.int32), SECOND_NS)
         window = live._last
-        late_ns = np.median(window.lateness_ns())
-        took_ns = np.median((window.received_at_ns - window.sent_at_ns)[window.offered])
+        # Of most that are soon enough: for the others the machine may have stood still.
+        late_ns = np.quantile(window.lateness_ns(), 0.2)
+        took_ns = np.quantile((window.received_at_ns - window.sent_at_ns)[window.offered], 0.2)
     finally:
         live.close()
     assert 0 <= late_ns < 100 * MILLISECOND_NS

@@ -75,7 +75,7 @@ def test_agents_answer_over_the_connection(make: Make, machines: Lab) -> None:
         agents["n1"].ask("dance")
     assert site.forget("probe-n1") == 0 and not agents["n1"].alive
     agents["n2"].process.kill()
-    assert agents["n2"].process.wait(5) == -signal.SIGKILL
+    assert agents["n2"].process.wait(60) == -signal.SIGKILL
     with pytest.raises(MachineError, match="has ended"):
         agents["n2"].ask("heard", address="", port=1, number=0)
     broken = site.start("n1", Program("broken", [sys.executable, "-c", "raise SystemExit('out of luck')"]))
@@ -115,7 +115,7 @@ def test_code_is_brought_once_and_used(make: Make, machines: Lab) -> None:
     site = make()
     assert code_bundle().name in machines.files(1)
     where = "import testbed, pathlib, sys; print(pathlib.Path(testbed.__file__).parents[1], file=sys.stderr)"
-    site.start("n1", Program("where", [sys.executable, "-c", where])).process.wait(10)
+    site.start("n1", Program("where", [sys.executable, "-c", where])).process.wait(60)
     assert f"{DISK}/{code_bundle().name}\n" in (site.folder / "logs" / "where.log").read_text()
     before = site.remote("n1").connection.done(f"stat -c %i {DISK}/{code_bundle().name}")
     site.close()
@@ -128,7 +128,7 @@ def test_paths_are_measured_as_they_are(make: Make) -> None:
     measures = {(found.source, found.target): found for found in site.verify()}
     assert len(measures) == 6 and not any(found.problem for found in measures.values())
     assert all(found.requested_delay_ns == 20_000_000 for found in measures.values())
-    assert all(-2_000_000 < found.measured_delay_ns < 10_000_000 for found in measures.values())
+    assert all(-2_000_000 < found.measured_p05_ns < 10_000_000 for found in measures.values())
     notes = " ".join(site.notes)
     assert "n1, n3 share the machine h1" in notes and "6 of 6 paths are as the machines have them" in notes
 
@@ -147,9 +147,9 @@ def test_processes_and_machines_are_sampled_there(make: Make) -> None:
     agent = site.start("n1", Program("busy", python_agent("testbed.trust.link_probe", site.address("n1"))))
     agent.ready()
     os.kill(agent.pid, signal.SIGSTOP)  # its machine is a namespace of this one
-    time.sleep(0.7)
+    time.sleep(1.0)
     os.kill(agent.pid, signal.SIGCONT)
-    time.sleep(1.5)
+    time.sleep(3.0)  # a look every second
     epoch_ns = time.time_ns()
     seen = {its.machine.name: its for its in site.probes()}
     rows = {(node, metric): (at_ns, value) for at_ns, node, metric, value in seen["h1"].samples(epoch_ns)}
@@ -197,8 +197,8 @@ def test_a_host_that_is_cut_off_is_lost_and_the_others_are_not(
     try:
         machines.cut(2)
         began_s = time.monotonic()
-        assert agents["n2"].process.wait(LOST_S + 10) == LOST
-        assert time.monotonic() - began_s < LOST_S + 10
+        assert agents["n2"].process.wait(LOST_S + 60) == LOST
+        assert time.monotonic() - began_s < LOST_S + 60
         with pytest.raises(MachineError, match=r"has ended .*host h2 is lost: it has said nothing for"):
             agents["n2"].ask("heard", address="", port=1, number=0)
         with pytest.raises(MachineError, match="h2: it is lost"):
@@ -241,7 +241,7 @@ def test_a_killed_harness_leaves_nothing(machines: Lab, tmp_path: Path) -> None:
         keepers = {pid: text for pid, text in machines.pids(1).items() if "ssh.keeper" in text}
         os.kill(max(keepers), signal.SIGKILL)  # one keeper cannot clean up by itself
         harness.kill()
-    until(lambda: not ours(machines, 2), "the other keeper's end", 20)
+    until(lambda: not ours(machines, 2), "the other keeper's end", 120)
     until(lambda: not any(name.startswith("run-") for name in machines.files(2)), "its folder's end")
     assert any(name.startswith("run-") for name in machines.files(1))
     found = remove_left(state)
@@ -277,7 +277,7 @@ def test_no_room_for_the_code(make: Make, machines: Lab) -> None:
         began_s = time.monotonic()
         with pytest.raises(MachineError, match=r"h2: .*No space left on device; free space in /run/small there"):
             make(None, 2, folder="/run/small")
-        assert time.monotonic() - began_s < 20
+        assert time.monotonic() - began_s < 120
         assert connection.done("ls -A /run/small") == b""
     finally:
         connection.done("umount /run/small")
@@ -287,7 +287,7 @@ def test_no_room_for_the_code(make: Make, machines: Lab) -> None:
 def test_a_keeper_that_hears_nothing_takes_everything_back(machines: Lab) -> None:
     remote = RemoteHost(machines.machine(2))
     remote.ship(None, "silent")
-    remote.keep("silent-h2", silence_s=2.0)
+    remote.keep("silent-h2", silence_s=6.0)
     try:
         path = Path(remote.put("load/1", b"x"))
         remote.keeping.start(Program("sleeper", ["sleep", "1000"]), path.parent)
@@ -297,7 +297,7 @@ def test_a_keeper_that_hears_nothing_takes_everything_back(machines: Lab) -> Non
         with pytest.raises(MachineError, match=r"h2: eth0 has a tbf of somebody else's"):
             remote.keeping.ask("shape", device=device, lines=[])
         machines.cut(2)
-        until(lambda: not ours(machines, 2), "the keeper's end", 15)
+        until(lambda: not ours(machines, 2), "the keeper's end", 90)
         assert "tbf" not in machines.queues(2) and not left(machines)
     finally:
         machines.cut(2, on=False)
@@ -308,7 +308,7 @@ def test_a_keeper_that_breaks_says_so_and_leaves_nothing(make: Make, machines: L
     site = make()
     agent = site.start("n2", Program("sleeper", ["sleep", "1000"]))
     site.remote("n2").keeping.tell("dance")
-    assert agent.process.wait(10) == keeping.LOST
+    assert agent.process.wait(60) == keeping.LOST
     assert "host h2 is lost: its keeper broke: AttributeError" in (site.folder / "logs" / "sleeper.log").read_text()
     until(lambda: not ours(machines, 2) and not left_of_run(machines, 2), "its end")
 
