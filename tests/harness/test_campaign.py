@@ -141,7 +141,7 @@ if __name__ == "__main__":
     campaign.run(LocalExecutor(2), lambda finished: print("done", flush=True))
 """
 # Some 300 ms each, so that a kill after the third comes in the middle of others.
-LONGER = [small(n, round="60s", workload_options={"publishers": 2000, "group_size": 5}) for n in range(8)]
+LONGER = [small(n, round="60s", workload_options={"publishers": 2000, "group_size": 5}) for n in range(12)]
 
 
 def test_kill_in_the_middle_and_restart(tmp_path):

@@ -21,6 +21,7 @@ from core.digests import digest_of
 from core.errors import MachineError
 from testbed.golang import CHECKOUT, GoModule
 from testbed.maven import fetch_jars
+from testbed.servers.server import port_on
 
 SOURCES = Path(__file__).parent
 MODULE = GoModule(SOURCES / "go.mod", CHECKOUT / ".s3")
@@ -29,7 +30,7 @@ BINARY = MODULE.program("versitygw")  # once it is built
 JARS = CHECKOUT / ".s3" / digest_of((SOURCES / "jars.sha256").read_bytes())[:16]
 LOOPBACK, BUCKET = "127.0.0.1", "ratebed"
 _USER, _SECRET = "ratebed", "not-a-secret"
-_START_S = 30.0
+_START_S = 60.0
 
 
 def needs_s3() -> pytest.MarkDecorator:
@@ -82,8 +83,7 @@ class S3:
 @contextmanager
 def s3(folder: Path) -> Iterator[S3]:
     """One whose data are in ``folder``; inside, Java that is asked for paths has its jars."""
-    with socket.create_server((LOOPBACK, 0)) as free:
-        port = free.getsockname()[1]
+    port = port_on(LOOPBACK, 1)  # none that a connection may take before it listens
     (folder / "data" / BUCKET).mkdir(parents=True)
     log = folder / "log"
     words = ["--access", _USER, "--secret", _SECRET, "--port", f"{LOOPBACK}:{port}", "posix", str(folder / "data")]

@@ -65,7 +65,7 @@ def test_what_a_command_leaves_is_seen_and_removed(tmp_path):
         there = traces.left(0)
         assert f"process {process.pid} (" in there[0] and there[1] == "state file run-1-abc.jsonl"
         traces.remove()
-        assert process.wait(5) == -signal.SIGKILL
+        assert process.wait(60) == -signal.SIGKILL
     assert not any(f"process {process.pid} " in what for what in traces.left(0))
 
 

@@ -22,6 +22,7 @@ from harness.nemesis.disturber import (
     Strike,
 )
 from harness.nemesis.schedule import ClockStep, Freeze, Kill
+from tests.testbed.brokers.with_clients import until
 
 LOAD_NS = 4 * SECOND_NS
 AT_NS = 100 * MILLISECOND_NS
@@ -30,9 +31,13 @@ AT_NS = 100 * MILLISECOND_NS
 class Site(SimpleNamespace):
     """As much of a site as the nemesis looks at."""
 
+    looks = 0
+
     @property
     def processes(self):
-        return [(name, child.pid) for name, child in list(self.agents.items()) if child.poll() is None]
+        there = [(name, child.pid) for name, child in list(self.agents.items()) if child.poll() is None]
+        self.looks += 1
+        return there
 
 
 @pytest.fixture
@@ -46,18 +51,23 @@ def site(tmp_path):
     child.wait()
 
 
-def played(site, *troubles, seconds=0.4, meanwhile=lambda: None):
-    """The strikes on a site whose run lasts so long."""
+def played(site, *troubles, seconds=0.0, meanwhile=lambda: None):
+    """The strikes on a site whose run lasts so long; without end: until each has been tried, or none will be."""
     nemesis = Nemesis(troubles, Path(site.folder))
     with nemesis.beside(site):
         meanwhile()
         time.sleep(seconds)
+        until(lambda: seconds or nemesis.fault or is_done(nemesis), "the strikes")
     return nemesis
+
+
+def is_done(nemesis):
+    return nemesis.strikes and all(strike.tried_ns is not None for strike in nemesis.strikes)
 
 
 def test_who_is_killed_is_gone_and_nothing_was_missed(site):
     (strike,) = played(site, Kill(AT_NS, "node-n1")).outcomes()
-    assert site.agents["node-n1"].wait(5) == -9
+    assert site.agents["node-n1"].wait(60) == -9
     assert strike.why_not == "" and strike.pid == site.agents["node-n1"].pid and strike.tried_ns >= AT_NS
     assert missed([strike], (), LOAD_NS, has_result=True) == []
 
@@ -78,12 +88,14 @@ def test_who_had_ended_by_itself_and_who_was_stopped_by_the_run_are_told_apart(s
     other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     site.agents["node-n2"], site.epoch_ns = other, time.time_ns()
 
+    looks = site.looks
+
     def stop():
-        time.sleep(0.05)
+        until(lambda: site.looks > looks, "the look at who is there")
         del site.agents["node-n2"]
 
     try:
-        (strike,) = played(site, Kill(2 * AT_NS, "node-n2"), meanwhile=stop).outcomes()
+        (strike,) = played(site, Kill(20 * AT_NS, "node-n2"), meanwhile=stop).outcomes()
     finally:
         other.communicate()
     assert strike.why_not == STOPPED
@@ -116,7 +128,7 @@ def test_a_nemesis_that_fails_says_so_and_lets_go_of_whom_it_held(site, monkeypa
     assert [strike.why_not for strike in others] == [FAILED, FAILED]
     child = site.agents["node-n1"]
     child.stdin.close()  # at which it ends, if it goes on
-    assert child.wait(20) in (0, 1)
+    assert child.wait(60) in (0, 1)
 
 
 CRASH = {"kind": "crash", "at": "1s", "node": "n1"}

@@ -120,7 +120,7 @@ def test_the_load_of_other_topics_is_real_and_accounted_for():
 
 @pytest.mark.parametrize("victim", ["broker2", "publishers1"])
 def test_a_process_that_is_killed_in_the_judged_round_leaves_accounts_that_sum(victim):
-    live = deployed(faults=({"kind": "crash", "at": "500ms", "node": victim},))
+    live = deployed(faults=({"kind": "crash", "at": "200ms", "node": victim},))
     try:
         found = live.fresh_round(spread(2), ROUND_NS)
         account = live.findings.account
@@ -142,13 +142,13 @@ class IdleDeployment(LiveDeployment):
     crews = IDLE
 
 
-@pytest.mark.parametrize(("before_end_ns", "happens"), [(ROUND_NS // 4, True), (1, False)])
+@pytest.mark.parametrize(("before_end_ns", "happens"), [(ROUND_NS, True), (1, False)])
 def test_a_fault_that_nobody_came_to_carry_out_excuses_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_end_ns: int, happens: bool
 ) -> None:
     monkeypatch.setattr("studies.distribution.live.Brokers", IdleBrokers)
     monkeypatch.setattr("studies.distribution.live.LEAD_NS", 0)
-    topology, span_ns = srtm_lan(brokers=2), ROUND_NS // 4
+    topology, span_ns = srtm_lan(brokers=2), ROUND_NS
     crash = {"kind": "crash", "at": f"{span_ns - before_end_ns}ns", "node": "broker2"}
     schedule, rule = poisson_topic(PUBLISHERS, 10.0, 1, 7), DeploymentConfig(faults=(crash,))
     asked = Deployed(topology, schedule, rule, "small", 1, SECOND_NS, span_ns)

@@ -42,7 +42,7 @@ def test_a_path_that_is_cut_delays_or_loses_and_the_accounts_sum(side):
         whole = live.next_round(both, ROUND_NS)
         began_s = time.monotonic()
         live.fresh_round(both, ROUND_NS)
-        assert time.monotonic() - began_s < 90
+        assert time.monotonic() - began_s < 240
         account = live.findings.account
         assert account.accounted_count == account.offered_count
         assert 0 < account.delivered_count <= account.offered_count

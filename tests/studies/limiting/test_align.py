@@ -73,8 +73,7 @@ def test_a_live_run_begins_on_the_second_and_counts_before_and_after_its_load(tm
     told = [row[:3] for row in shown.journal.samples]
     (began_ns,) = [at_ns for at_ns, _, metric in told if metric == "counted_from_ns"]
     (ended_ns,) = [at_ns for at_ns, _, metric in told if metric == "counted_until_ns"]
-    assert abs(began_ns) < SECOND_NS // 2  # a busy machine is late with it, and says so
-    assert SECOND_NS <= ended_ns < 2 * SECOND_NS
+    assert -SECOND_NS // 2 < began_ns < SECOND_NS <= ended_ns  # a busy machine is late with either, and says so
     assert {node for _, node, metric in told if metric == "node_process_count"} == {"node-n1", "node-n2"}
     assert not [row for row in told if row[2] == "server_process_count"]
     read = {row[:3] for row in shown.evidence.samples}

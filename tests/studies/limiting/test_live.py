@@ -32,7 +32,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.live]  # users, nodes and gossip kee
 HERE = Path(__file__).parent
 TOPOLOGY = Topology("three", (Host("a", nodes=("n1", "n2")), Host("b", nodes=("n3",))), (Link("a", "b"),))
 LOAD_NS = 1_200 * MILLISECOND_NS
-REQUESTS = poisson_requests(TOPOLOGY.node_names(), 8, 15.0, LOAD_NS, 1, sticky=False)
+
+
+def requests_of(load_ns: int) -> dict[str, list[Request]]:
+    return poisson_requests(TOPOLOGY.node_names(), 8, 15.0, load_ns, 1, sticky=False)
+
+
+REQUESTS = requests_of(LOAD_NS)
 COUNT = sum(map(len, REQUESTS.values()))
 CAPACITY = 8
 OPTIONS = {"capacity": CAPACITY, "rate": "0.05"}  # nothing comes back while a test runs
@@ -47,13 +53,13 @@ LIMITERS = [
 
 
 def live(
-    folder: Path, name: str, faults: Iterable[Fault] = (), drain_ns: int = 3 * SECOND_NS, **options: Any
+    folder: Path, name: str, faults: Iterable[Fault] = (), load_ns: int = LOAD_NS, **options: Any
 ) -> RequestJournal:
     system = load_system(name)
     config = system.config(**options)
     with LocalSite(TOPOLOGY, folder, folder) as site:
         return run_requests_live(
-            site, system, config, TOPOLOGY, REQUESTS, LOAD_NS, 1, faults, drain_ns, clock_skew_ns=0
+            site, system, config, TOPOLOGY, requests_of(load_ns), load_ns, 1, faults, 3 * SECOND_NS, clock_skew_ns=0
         )
 
 
@@ -129,11 +135,11 @@ def test_replicas_are_equal_after_the_drain(runs: dict[str, RequestJournal]) -> 
 
 
 def test_a_killed_node_loses_requests_and_comes_back_empty_or_with_a_copy(tmp_path: Path) -> None:
-    down, up = 400 * MILLISECOND_NS, 700 * MILLISECOND_NS
+    down, up = SECOND_NS, 1_500 * MILLISECOND_NS
 
     def run(copy_from: str) -> RequestJournal:
         folder, faults = tmp_path / (copy_from or "empty"), (Crash(down, "n2"), Restart(up, "n2", copy_from))
-        return live(folder, "crdt-counter", faults, body="literal", **OPTIONS)
+        return live(folder, "crdt-counter", faults, 6 * SECOND_NS, body="literal", **OPTIONS)
 
     with ThreadPoolExecutor(2) as pool:
         empty, copied = pool.map(run, ("", "n3"))
@@ -141,11 +147,13 @@ def test_a_killed_node_loses_requests_and_comes_back_empty_or_with_a_copy(tmp_pa
         rows = journal.requests()
         every = sorted(zip(rows["intended_at_ns"], rows["node"], rows["decision"], strict=True))
         (crashed_ns, _), (restarted_ns, _) = journal.journal.faults
-        assert down <= crashed_ns < up <= restarted_ns
+        assert down <= crashed_ns < restarted_ns and up <= restarted_ns  # either may come late
         lost = [at_ns for at_ns, _, decision in every if decision == "lost"]
         assert lost and {node for _, node, decision in every if decision == "lost"} == {"n2"}
         assert crashed_ns < lost[-1] <= restarted_ns
-        assert lost[0] > down - 300 * MILLISECOND_NS  # what a busy machine had not decided when the node died
+        # Of those before it only what a busy machine had not decided when the node died.
+        before_it = [decision for at_ns, node, decision in every if node == "n2" and at_ns < down]
+        assert before_it.count("lost") < len(before_it) / 2
         assert [at_ns for at_ns, node, _ in every if node == "n2" and at_ns > restarted_ns + 100 * MILLISECOND_NS]
     limit = limit_of(8, "0.05")
     before = {  # what n3 counted and never again: the copy has it
@@ -224,7 +232,7 @@ def test_a_process_that_dies_unplanned_ends_the_run(tmp_path: Path, victim: str,
     with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
 
         def kill() -> None:
-            until_s = time.monotonic() + 20
+            until_s = time.monotonic() + 100
             while seen not in site.agents and time.monotonic() < until_s:
                 time.sleep(0.01)
             time.sleep(after_s)
@@ -234,15 +242,15 @@ def test_a_process_that_dies_unplanned_ends_the_run(tmp_path: Path, victim: str,
         killer.start()
         began_s = time.monotonic()
         with pytest.raises(MachineError, match=victim.replace("node-", "node ").partition(" ")[2] or victim):
-            run_requests_live(site, system, system.config(), TOPOLOGY, REQUESTS, 60 * SECOND_NS, 1)
-        assert time.monotonic() - began_s < 30
+            run_requests_live(site, system, system.config(), TOPOLOGY, REQUESTS, 600 * SECOND_NS, 1)
+        assert time.monotonic() - began_s < 300, "it does not wait for the end of the load"
         killer.join()
         assert site.processes == []
 
 
 def test_skewed_clocks_are_the_nodes_own(tmp_path: Path) -> None:
     """A clock set far ahead refills the buckets of its node."""
-    ahead = (ClockSkew(600 * MILLISECOND_NS, "n1", 600 * SECOND_NS),)
+    ahead = (ClockSkew(300 * MILLISECOND_NS, "n1", 600 * SECOND_NS),)
     found = live(tmp_path, "static-split", ahead, capacity=3, rate="0.05")
     rows = found.requests()
     admitted = Counter(

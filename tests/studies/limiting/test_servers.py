@@ -20,6 +20,7 @@ from testbed.topologies.topology import load_topology, mesh
 from testbed.trust.fidelity import Observation, judge, spread_of
 from tests.live import needs
 from tests.studies.limiting.given import run_requests_live
+from tests.testbed.brokers.with_clients import until
 from workloads.requests import poisson_requests
 
 pytestmark = [pytest.mark.slow, needs("redis-gcra")]
@@ -32,10 +33,10 @@ OPTIONS = {"capacity": 10, "rate": "1", "timeout": "500ms"}
 ROOT = Path(__file__).parents[3]
 
 
-def run(site: Site, name: str, faults: Sequence[Fault] = ()) -> RequestJournal:
+def run(site: Site, name: str, faults: Sequence[Fault] = (), **options: Any) -> RequestJournal:
     system = load_system(name)
     return run_requests_live(
-        site, system, system.config(**OPTIONS), TOPOLOGY, REQUESTS, LOAD_NS, 1, faults, drain_ns=2 * SECOND_NS
+        site, system, system.config(**OPTIONS | options), TOPOLOGY, REQUESTS, LOAD_NS, 1, faults, drain_ns=2 * SECOND_NS
     )
 
 
@@ -63,7 +64,7 @@ def copy(tmp_path: Path) -> str:
 def test_a_copy_under_another_key_asks_its_server(tmp_path: Path, copy: str) -> None:
     assert load_system(copy).key == "my-redis"
     with LocalSite(TOPOLOGY, tmp_path / "run", tmp_path) as site:
-        journal = run(site, copy)
+        journal = run(site, copy, timeout="1500ms")
     decisions = Counter(journal.requests()["decision"])
     # Six users have ten tokens each and another one a second; the last second is the drain's.
     assert set(decisions) == {"admit", "reject"} and 60 <= decisions["admit"] <= 60 + 6 * 4
@@ -75,10 +76,8 @@ def test_a_server_that_is_killed_by_nobody_makes_the_run_invalid(tmp_path: Path)
     with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
 
         def kill() -> None:
-            until_s = time.monotonic() + 60
-            while "users-n2" not in site.agents and time.monotonic() < until_s:
-                time.sleep(0.02)
-            time.sleep(1.5)
+            until(lambda: site.epoch_ns, "the load", 120)
+            time.sleep(max(0, site.epoch_ns + SECOND_NS - time.time_ns()) / SECOND_NS)
             site.agents["redis-n1"].process.kill()
 
         killer = Thread(target=kill)

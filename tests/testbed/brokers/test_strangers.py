@@ -39,9 +39,9 @@ def answers(connection: socket.socket) -> list[nsq.Frame]:
 
 
 def knock(address: str, script: bytes) -> list[nsq.Frame]:
-    """Say something at a port, and listen for a little while."""
+    """Say something at a port, and listen until it hangs up, which it does soon."""
     with socket.create_connection(nsq.address(address), 10) as connection, suppress(OSError):
-        connection.settimeout(0.5)
+        connection.settimeout(60)
         connection.sendall(nsq.MAGIC + script)
         return answers(connection)
     return []
