@@ -83,6 +83,7 @@ http.server.ThreadingHTTPServer.daemon_threads = True
 http.server.ThreadingHTTPServer(("0.0.0.0", port), Handler).serve_forever()
 """
 PORT = 8080
+SLOW = "2"  # the rate of a limit that does not come back while a busy machine asks for all of it
 
 
 @dataclass(frozen=True)
@@ -186,11 +187,7 @@ def test_a_driver_that_takes_an_error_for_a_verdict_is_caught(driver: Driver, fa
 @pytest.mark.parametrize(
     ("habit", "fault"),
     [
-        # A busy machine may be too slow for "at once".
-        (
-            "generous",
-            r"windows admits 12 of 12 (at once|a period later) .*; its limit is 6 in 0\.5 s, of which 6 at this",
-        ),
+        ("generous", r"windows admits 12 of 12 at once .*; its limit is 6 in 3 s, of which 6 at this node"),
         ("stingy", "windows admits 0 of 12 at once"),
         ("once", "windows admits 0 of 12 a period later"),
         ("odd", "windows answers HttpAnswer.status=503.*that is no verdict"),
@@ -203,7 +200,7 @@ def test_a_driver_that_takes_an_error_for_a_verdict_is_caught(driver: Driver, fa
 )
 def test_a_canary_is_caught(tmp_path: Path, habit: str, fault: str) -> None:
     with pytest.raises(SystemFault, match=fault):
-        check(Windows(habit), tmp_path)
+        check(Windows(habit), tmp_path, rate=SLOW if habit in ("generous", "lonely") else "12")
 
 
 class TakesAllForOne(Windows):
@@ -214,8 +211,8 @@ class TakesAllForOne(Windows):
 
 
 def test_who_takes_a_request_of_cost_2_for_one_is_caught(tmp_path: Path) -> None:
-    with pytest.raises(SystemFault, match=r"windows admits 6 of 6 requests of cost 2; its limit is 6 in 0\.5 s"):
-        check(TakesAllForOne(), tmp_path)
+    with pytest.raises(SystemFault, match=r"windows admits 6 of 6 requests of cost 2; its limit is 6 in 3 s"):
+        check(TakesAllForOne(), tmp_path, rate=SLOW)
 
 
 class Split(Windows):
@@ -243,7 +240,7 @@ def test_the_driver_of_the_tutorial_keeps_its_word(tmp_path: Path) -> None:
 
 def test_a_share_that_is_the_whole_is_caught(tmp_path: Path) -> None:
     with pytest.raises(SystemFault, match=r"windows admits 4 of 4 at once .*of which 2 at this node"):
-        check(Split(), tmp_path)
+        check(Split(), tmp_path, rate=SLOW)
 
 
 @needs(*NETWORK)

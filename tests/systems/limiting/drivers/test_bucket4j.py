@@ -238,7 +238,7 @@ def test_members_that_have_not_met_are_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_the_driver_keeps_its_word(tmp_path: Path) -> None:
     with LocalSite(mesh("some", NODES, 0), tmp_path, tmp_path) as site:
-        check_driver(DRIVER, site, NODES, Config(capacity=10, rate="5", timeout="500ms"))
+        check_driver(DRIVER, site, NODES, Config(capacity=10, rate="5", timeout="2s"))
 
 
 @needs("bucket4j")
