@@ -14,7 +14,7 @@ import pytest
 from core.errors import MachineError, SpecError
 from testbed.hosts import agent as agent_module
 from testbed.hosts import lock
-from testbed.hosts.cleaning import Cleaned, remove_left
+from testbed.hosts.cleaning import Cleaned, marked_processes, remove_left
 from testbed.hosts.local import LocalSite
 from testbed.hosts.lock import holders, machine_lock
 from testbed.hosts.site import Program
@@ -270,6 +270,7 @@ def test_clean_finds_a_process_that_was_started_but_not_yet_written_down(tmp_pat
     marked = subprocess.Popen(["sleep", "60"], env={**os.environ, "RATEBED_RUN": token})
     similar = subprocess.Popen(["sleep", "60"], env={**os.environ, "RATEBED_RUN": token + "0"})
     try:
+        wait_until(lambda: marked_processes(token))  # it has its environment a moment after it began
         write_left(tmp_path, [{"kind": "process", "name": "a"}], token=token)
         assert remove_left(tmp_path).removed == [f"process {marked.pid} (marked as this run's)"]
         assert marked.wait(5) == -signal.SIGKILL and similar.poll() is None

@@ -117,7 +117,7 @@ def test_a_host_that_is_cut_off(machines: Lab) -> None:
         for what in (lambda: connection.run("true", timeout_s=2), lambda: connection.reach(22, 2)):
             with pytest.raises(MachineError, match="h2: "):
                 what()
-        refused(machines.machine(2), "No route to host|does not answer within")
+        refused(machines.machine(2), "No route to host|does not answer within", 4.0)
     finally:
         machines.cut(2, on=False)
         connection.close()
