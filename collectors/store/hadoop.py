@@ -314,8 +314,8 @@ def _answered(path: HadoopPath, more: Mapping[str, int] = MappingProxyType({})) 
         said = os.strerror(code) if code in (errno.ENOENT, errno.EEXIST) else f"{name}: {_first_line(java)}"
         raise OSError(code, said, path.url) from None
     except (Py4JError, ConnectionError, EOFError) as error:
-        _, is_alive, complaint = str(error).partition("Trace:\n")  # Java's, that it could not do what was asked
-        what = f": {complaint.partition(chr(10))[0]}" if is_alive else f" has ended ({type(error).__name__})"
+        complaint = str(error).partition("Trace:\n")[2].partition("\n")[0]  # of a Java that lives
+        what = f": {complaint}" if complaint else f" has ended ({type(error).__name__})"
         raise OSError(errno.EIO, f"Hadoop's Java{what}", path.url) from None
 
 

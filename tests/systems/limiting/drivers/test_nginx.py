@@ -14,12 +14,7 @@ from core.units import SECOND_NS
 from systems.limiting.deployed import HttpAnswer, Quota, quota_of
 from systems.limiting.drivers.nginx import DRIVER, Config, share
 from tests.live import needs
-from tests.systems.limiting.drivers.on_loopback import (
-    around_a_crash,
-    keeps_its_word,
-    median_wait_ns,
-    on_paper,
-)
+from tests.systems.limiting.drivers.on_loopback import around_a_crash, keeps_its_word, median_wait_ns, on_paper
 
 NAMED = re.compile(r"capacity = (\d+), rate = (\S+)")
 

@@ -13,12 +13,7 @@ from core.units import SECOND_NS
 from systems.limiting.deployed import HttpAnswer, Quota, quota_of
 from systems.limiting.drivers.ratelimit import DRIVER, UNITS, Config
 from tests.live import needs
-from tests.systems.limiting.drivers.on_loopback import (
-    around_a_crash,
-    keeps_its_word,
-    median_wait_ns,
-    on_paper,
-)
+from tests.systems.limiting.drivers.on_loopback import around_a_crash, keeps_its_word, median_wait_ns, on_paper
 
 A_SECOND = Quota(3, Fraction(1))
 LIMIT = {"requestsPerUnit": 3, "unit": "SECOND"}
