@@ -61,6 +61,7 @@ _EVERYWHERE = {
     "spark.sql.codegen.cache.maxEntries": "5000",  # figures ask alike: what was compiled for one serves the next
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
+    "spark.executorEnv.OPENBLAS_NUM_THREADS": os.environ["OPENBLAS_NUM_THREADS"],  # as core has it: runs round alike
 }
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 # Spark's classes are thousands: checking each anew, and collecting garbage whenever a few MB of them are there,
