@@ -1,5 +1,6 @@
 """What all tests share: the fast ones run first; in CI, Hypothesis draws the same examples every time."""
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -8,10 +9,12 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from core.garbage import collect_rarely
 from tests.pulsar_cluster import started
 
 settings.register_profile("ratebed", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("ratebed")
+collect_rarely()  # as the command line and its workers do: looking took a fifth of the time
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
@@ -24,6 +27,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if hasattr(getattr(item, "module", None), "needs"):
             item.add_marker(pytest.mark.live)
     items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+
+
+def pytest_collection_finish() -> None:
+    """What importing all tests has made stays to the end: nobody looks there for garbage."""
+    gc.freeze()
 
 
 @pytest.fixture

@@ -64,7 +64,8 @@ def check(found: MovingShown) -> None:
 def test_publishers_that_move_under_load_lose_nothing_and_keep_their_order() -> None:
     found = shown(spec_of())
     check(found)
-    assert len(found.transfers) >= 2 and found.transfers[0].source == 0  # on a busy machine some move back, and again
+    assert len(found.transfers) >= 2
+    assert any(move.source == 0 for move in found.transfers)  # on a busy machine some move back, or there before
     told = found.deliveries
     assert told.resent_count == told.surplus_count == 0
     assert told.held.sum() < told.offered_count / 2
