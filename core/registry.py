@@ -23,7 +23,7 @@ from core.files import is_file, load_object
 from core.records import Options
 
 if TYPE_CHECKING:
-    from importlib.metadata import EntryPoint, EntryPoints
+    from importlib.metadata import EntryPoint, SelectableGroups
 
     from _typeshed import DataclassInstance
 
@@ -97,7 +97,7 @@ def _installed(kind: str) -> "tuple[EntryPoint, ...]":
 
 
 @cache
-def _entry_points() -> "EntryPoints":
+def _entry_points() -> "SelectableGroups":
     """Those of all groups: they are read together."""
     from importlib.metadata import entry_points  # a tenth of a node's start, which asks for none
 
