@@ -4,8 +4,10 @@ import os
 import shutil
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import psutil
@@ -14,6 +16,9 @@ from core.errors import HarnessError
 from core.records import Json
 from testbed.hosts.groups import END_TIMEOUT_S, remove_group
 from testbed.hosts.state import TOKEN, Leftovers, all_states, start_time
+
+LOOKS = 10  # at most, for the processes of a run
+READS = 3  # of an environment that is empty
 
 
 @dataclass
@@ -47,10 +52,14 @@ def _remove_run(left: Leftovers, removed: list[str]) -> list[str]:
     """Remove the things of one run, the processes first; returns what resisted."""
     stuck = []
     things = list(reversed(left.things.values()))
-    known = {thing.get("pid") for thing in things}
-    marked = [process for process in marked_processes(left.token) if process["pid"] not in known]
-    things += [{"kind": "process", "name": "marked as this run's", **process} for process in marked]
-    for thing in sorted(things, key=lambda thing: thing["kind"] != "process"):
+    processes = [thing for thing in things if thing["kind"] == "process"]
+    known = {thing.get("pid") for thing in processes}
+    marked = (
+        {"kind": "process", "name": "marked as this run's", **process}
+        for process in remaining_processes(left.token)  # which looks when the known ones have ended
+        if process["pid"] not in known
+    )
+    for thing in chain(processes, marked, [thing for thing in things if thing["kind"] != "process"]):
         name = thing.get("name") or thing.get("path", "")
         what = f"{thing['kind']} {thing['pid']} ({name})" if "pid" in thing else f"{thing['kind']} {name}"
         try:
@@ -85,18 +94,45 @@ def marked_processes(token: str) -> list[dict[str, int]]:
     mark = f"{TOKEN}={token}".encode()
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     processes = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        pid = int(path.parent.name)
+    for path in Path("/proc").glob("[0-9]*"):
+        pid = int(path.name)
         started = start_time(pid)
         with suppress(OSError):  # ended, or another user's
-            if started is not None and pid not in own and mark in path.read_bytes().split(b"\0"):
+            if started is not None and pid not in own and mark in _environment(path):
                 processes.append({"pid": pid, "started": started})
     return sorted(processes, key=lambda process: (process["started"], process["pid"]), reverse=True)
 
 
+def _environment(process: Path) -> list[bytes]:
+    """Of a process; OSError if it has ended, or is the kernel's.
+
+    Whoever starts a program may know of it before it has its environment: what is empty is read again.
+    """
+    for _ in range(READS):
+        if text := (process / "environ").read_bytes():
+            return text.split(b"\0")
+        os.readlink(process / "exe")  # the kernel's processes have none, nor those that have ended
+        time.sleep(0.001)
+    return []
+
+
+def remaining_processes(token: str) -> Iterator[dict[str, int]]:
+    """Processes that bear the run's token, for somebody who ends one after another.
+
+    Each may have started others since it was looked at, so this goes on until a look tells nothing new.
+    """
+    seen: set[int] = set()
+    for _ in range(LOOKS):
+        new = [process for process in marked_processes(token) if process["pid"] not in seen]
+        if not new:
+            return
+        seen |= {process["pid"] for process in new}
+        yield from new
+
+
 def kill_marked(token: str) -> list[int]:
     """End all processes that bear the run's token; returns those that were there."""
-    return [process["pid"] for process in marked_processes(token) if kill_left(process["pid"], process["started"])]
+    return [process["pid"] for process in remaining_processes(token) if kill_left(process["pid"], process["started"])]
 
 
 def kill_left(pid: int, started: int | None) -> bool:

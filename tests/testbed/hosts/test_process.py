@@ -13,8 +13,8 @@ import pytest
 
 from core.errors import MachineError, SpecError
 from testbed.hosts import agent as agent_module
-from testbed.hosts import lock
-from testbed.hosts.cleaning import Cleaned, marked_processes, remove_left
+from testbed.hosts import cleaning, lock
+from testbed.hosts.cleaning import Cleaned, kill_marked, remove_left
 from testbed.hosts.local import LocalSite
 from testbed.hosts.lock import holders, machine_lock
 from testbed.hosts.site import Program
@@ -270,12 +270,41 @@ def test_clean_finds_a_process_that_was_started_but_not_yet_written_down(tmp_pat
     marked = subprocess.Popen(["sleep", "60"], env={**os.environ, "RATEBED_RUN": token})
     similar = subprocess.Popen(["sleep", "60"], env={**os.environ, "RATEBED_RUN": token + "0"})
     try:
-        wait_until(lambda: marked_processes(token))  # it has its environment a moment after it began
         write_left(tmp_path, [{"kind": "process", "name": "a"}], token=token)
         assert remove_left(tmp_path).removed == [f"process {marked.pid} (marked as this run's)"]
         assert marked.wait(5) == -signal.SIGKILL and similar.poll() is None
     finally:
         for process in (marked, similar):
+            process.kill()
+            process.wait()
+
+
+def test_a_process_is_known_by_its_mark_as_soon_as_it_was_started():
+    """Its starter goes on when the program is executed, which is a moment before it has its environment."""
+    token = os.urandom(16).hex()
+    for _ in range(50):
+        with subprocess.Popen(["sleep", "60"], env={**os.environ, "RATEBED_RUN": token}) as marked:
+            assert kill_marked(token) == [marked.pid]
+
+
+def test_what_a_process_starts_before_it_is_ended_ends_as_well(monkeypatch):
+    token = os.urandom(16).hex()
+    started: list[subprocess.Popen[bytes]] = []
+    look = cleaning.marked_processes
+
+    def start_one_more(token: str) -> list[dict[str, int]]:
+        """After a look, twice."""
+        seen = look(token)
+        if len(started) < 3:
+            started.append(subprocess.Popen(["sleep", "60"], env={**os.environ, "RATEBED_RUN": token}))
+        return seen
+
+    monkeypatch.setattr(cleaning, "marked_processes", start_one_more)
+    try:
+        start_one_more(token)
+        assert kill_marked(token) == [process.pid for process in started] and len(started) == 3
+    finally:
+        for process in started:
             process.kill()
             process.wait()
 
