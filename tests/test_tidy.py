@@ -260,3 +260,15 @@ for name in {modules}:
 """
     result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
+
+
+def test_an_agent_imports_nothing_of_the_harness_end() -> None:
+    """There is one on every host, and they all start at once."""
+    code = """
+import sys
+import testbed.trust.link_probe
+heavy = {"testbed.hosts.capabilities", "testbed.servers", "systems", "harness", "pyarrow"} & set(sys.modules)
+assert not heavy, heavy
+"""
+    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr

@@ -27,14 +27,12 @@ from typing import IO, TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from collectors.scratch import FULL, ScratchFull, writing_scratch
 from core.errors import SpecError
-from core.java import find_java
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
     from py4j.java_gateway import JavaGateway
 
 CHUNK_BYTES = 1 << 20  # that Java copies at a time
-_JAVA_OPTIONS = ["-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
 # Of S3A: creation is a conditional put.  Others have it anyway, and pass this over.
 _CONDITIONAL = "fs.option.create.conditional.overwrite"
 _URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(//)?([^/]*)(.*)", re.DOTALL)
@@ -248,18 +246,9 @@ def _gateway() -> "JavaGateway":
 @cache
 def _started(pid: int) -> "JavaGateway":
     """The Java of the process ``pid``, which is this one: a forked one has its own."""
-    from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-    from pyspark.find_spark_home import _find_spark_home
+    from collectors.store.gateway import start_gateway
 
-    jars = Path(_find_spark_home()) / "jars"  # on a worker Python has PySpark from an archive, without them
-    configured, further = (os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "HADOOP_CLASSPATH"))
-    classpath = os.pathsep.join(filter(None, [configured, f"{jars}/*", further]))
-    port, token = launch_gateway(
-        jarpath=str(next(jars.glob("py4j-*.jar"))), classpath=classpath,
-        javaopts=_JAVA_OPTIONS, die_on_exit=True, java_path=str(find_java() / "bin" / "java"), enable_auth=True,
-        create_new_process_group=True,
-    )  # fmt: skip
-    return JavaGateway(gateway_parameters=GatewayParameters(port=port, auth_token=token, auto_convert=True))
+    return start_gateway()
 
 
 def forget_java() -> None:

@@ -7,10 +7,7 @@ import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import IO, Protocol
-
-from testbed.hosts.capabilities import find_capability, tool
 
 KILL_S = 5.0  # within which a process ends of SIGKILL
 
@@ -130,25 +127,3 @@ def _wait_for(descriptor: int, event: int, until_s: float) -> None:
     poll.register(descriptor, event)
     if left_s <= 0 or not poll.poll(left_s * 1000):
         raise TimeoutError
-
-
-@cache
-def scheduling(cores: tuple[int, ...], fifo_priority: int) -> tuple[list[str], list[str]]:
-    """The words that pin a command and raise its priority, and what the machine refuses.
-
-    Words before the command, so that every thread has it from its first moment.
-    """
-    words: list[str] = []
-    refused: list[str] = []
-    if cores:
-        usable = sorted(set(cores) & os.sched_getaffinity(0))
-        if usable and find_capability("pinning"):
-            words += [tool("taskset") or "taskset", "-c", ",".join(map(str, usable))]
-        if not words or len(usable) < len(set(cores)):
-            refused.append(f"wants cores {', '.join(map(str, cores))}, gets {', '.join(map(str, usable)) or 'any'}")
-    if fifo_priority:
-        if find_capability("realtime"):
-            words += [tool("chrt") or "chrt", "-f", str(fifo_priority)]
-        else:
-            refused.append(f"SCHED_FIFO {fifo_priority} is not permitted: the usual scheduler")
-    return words, refused

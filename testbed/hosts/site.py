@@ -21,7 +21,8 @@ from core.records import Options
 from testbed.faults import Fault
 from testbed.hosts.agent import COMMENT, Agent
 from testbed.hosts.cleaning import kill_marked
-from testbed.hosts.pipes import AgentProcess, PipedProcess, scheduling
+from testbed.hosts.pipes import AgentProcess, PipedProcess
+from testbed.hosts.scheduling import scheduling
 from testbed.hosts.state import RunState, start_time
 from testbed.topologies.topology import Topology
 

@@ -1,6 +1,7 @@
 """Paths of Hadoop's file systems: which text is one, and what of it Hadoop is asked."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -72,3 +73,19 @@ def test_a_url_without_a_host_is_on_that_of_the_default_file_system_or_is_one_li
     there = place_of("hdfs:///out", {**settings, "fs.defaultFS": "hdfs://127.0.0.1:9"})
     with pytest.raises(MachineError, match=r"hdfs:///out\S*: ConnectException"):
         RunPacks(there).state()
+
+
+@pytest.mark.slow
+def test_beside_spark_an_error_is_that_of_hadoop_s_java(spark: Any, tmp_path: Path) -> None:
+    """PySpark reads the errors of every Java as if they were Spark's: the numbers of its own objects, here."""
+    there = [spark._jvm.java.lang.Object() for _ in range(300)]
+    there += [spark._jvm.java.lang.IllegalArgumentException() for _ in range(300)]
+    place = HadoopPath(f"file://{tmp_path}")
+    for _ in range(20):
+        with pytest.raises(FileNotFoundError):
+            (place / "nothing").stat()
+        assert not list((place / "nothing").glob("*"))
+    (tmp_path / "file").touch()
+    with pytest.raises(FileExistsError):
+        (place / "file").open("xb")
+    assert len(there) == 600

@@ -38,7 +38,7 @@ from core.errors import MachineError
 from core.records import Json
 from testbed.hosts.capabilities import tool
 from testbed.hosts.cleaning import kill_left, kill_marked
-from testbed.hosts.pipes import scheduling
+from testbed.hosts.scheduling import scheduling
 from testbed.hosts.state import TOKEN, start_time
 
 BEAT_S = 1.0
