@@ -18,11 +18,11 @@ bin := JAVA_HOME="$(CURDIR)/.java" .venv/bin
 compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
 
-# Live tests mostly wait.  Who may make namespaces runs five at a time, each worker with a network of its own.
+# Live tests mostly wait.  Who may make namespaces runs six at a time, each worker with a network of its own.
 apart = $(shell tests/apart.sh true 2>/dev/null && \
-	echo "--dist loadscope --tx '5*popen//python=tests/apart.sh .venv/bin/python'")
+	echo "--dist loadscope --no-loadscope-reorder --tx '6*popen//python=tests/apart.sh .venv/bin/python'")
 
-# Five at a time they may be late on a busy machine.  What failed runs once more, with the machine to itself, and is
+# Six at a time they may be late on a busy machine.  What failed runs once more, with the machine to itself, and is
 # then what it says; anything else than failed tests (code 1) stays what it was.
 again = || { [ $$? = 1 ] && echo "once more, alone: what failed" && \
 	$(bin)/python -m pytest -m live --last-failed --last-failed-no-failures none; }

@@ -2,6 +2,7 @@
 
 import gc
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,15 +19,23 @@ collect_rarely()  # as the command line and its workers do: looking took a fifth
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Sort the slow tests last, each group in its own order, so that a typo shows within seconds.
 
     All tests of a file that ``needs`` something of the machine are live: none of them runs beside one that computes.
+    Workers who take whole files begin with those that have the most slow tests, lest one be left alone with them.
     """
     for item in items:
         if hasattr(getattr(item, "module", None), "needs"):
             item.add_marker(pytest.mark.live)
-    items.sort(key=lambda item: item.get_closest_marker("slow") is not None)
+    items.sort(key=_is_slow)
+    if hasattr(config, "workerinput"):
+        slow = Counter(item.path for item in items if _is_slow(item))
+        items.sort(key=lambda item: -slow[item.path])
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker("slow") is not None
 
 
 def pytest_collection_finish() -> None:
