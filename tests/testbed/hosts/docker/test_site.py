@@ -32,9 +32,13 @@ from testbed.hosts.state import read_state, start_time
 from testbed.topologies.topology import load_topology
 from tests.live import needs
 
-pytestmark = needs(
-    "root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue", "docker-sdk", "dockerd", "runc"
-)
+pytestmark = [
+    pytest.mark.slow,
+    needs(
+        *("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue", "docker-sdk", "dockerd"),
+        "runc",
+    ),
+]
 Make = Callable[..., DockerSite]
 CONTAINERD = Path("/run/containerd/containerd.sock")
 

@@ -12,7 +12,7 @@ from testbed.hosts.ssh.shipping import script
 from tests.live import needs
 from tests.testbed.hosts.ssh.lab import DISK, Lab, make_key
 
-pytestmark = needs("root", "namespaces", "ip", "sshd", "paramiko")
+pytestmark = [needs("root", "namespaces", "ip", "sshd", "paramiko"), pytest.mark.slow]
 SOON_S = 15.0  # a handshake takes a quarter of a second on an idle machine
 
 

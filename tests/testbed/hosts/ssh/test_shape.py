@@ -14,7 +14,7 @@ from testbed.topologies.topology import Host, Link, Topology, load_topology
 from tests.live import needs
 from tests.testbed.hosts.ssh.lab import Lab
 
-pytestmark = needs("root", "namespaces", "ip", "sshd", "paramiko")
+pytestmark = [needs("root", "namespaces", "ip", "sshd", "paramiko"), pytest.mark.slow]
 RATE_BPS, BYTES = 20_000_000, 3_000_000
 LIMITED = Topology("limited", (Host("n1"), Host("n2")), (Link("n1", "n2", rate_bps=RATE_BPS),))
 
