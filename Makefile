@@ -38,7 +38,7 @@ SMOKE_POINT = --system centralised --workload requests --topology full-mesh --se
 	--set study.duration=3s --set study.drain=2s
 
 .DEFAULT_GOAL := help
-.PHONY: help setup live figures readings reference reference-live reference-deployed smoke test test-live test-long test-night test-mutations test-fuzz test-vm fuzz lint format bench lock clean distclean
+.PHONY: help setup live figures readings reference reference-live reference-deployed smoke test test-live test-long test-night test-soak test-mutations test-fuzz test-vm fuzz lint format bench lock clean distclean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 18
@@ -85,15 +85,17 @@ test-long: setup ## the tests that take minutes: every figure at tiny scale, who
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "long and not live and not night" --numprocesses 2 --dist loadscope
 	@$(bin)/python -m pytest -m "long and live and not night" $(again)
-	@$(bin)/ratebed soak --first 1 --count 2000
-	@$(MAKE) --no-print-directory --jobs=2 test-mutations test-fuzz
+	@$(MAKE) --no-print-directory --jobs=2 test-fuzz test-mutations test-soak
 
 test-night: setup ## long tests of what others test for the greater part: advice in full, figures with options, real logs
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "night and not live" --numprocesses 2 --dist loadscope
 	@$(bin)/python -m pytest -m "night and live" $(again)
 
-# Neither keeps more than one core busy.
+# None of the three keeps more than one core busy.
+test-soak:
+	@$(bin)/ratebed soak --first 1 --count 2000 --jobs 1
+
 test-mutations:
 	@$(bin)/python -m tests.mutations
 
