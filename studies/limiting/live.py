@@ -98,6 +98,7 @@ class _Run:
         self._play.plan(-_BEFORE_NS, partial(self._count, "counted_from_ns"))
         for fault in asked.faults:
             self._play.plan(fault.at_ns, partial(self._apply, fault))
+        self._still_ns = _STILL_NS + 4 * _longest_delay_ns(site.topology)
         answered_ns = asked.duration_ns + 2 * _longest_delay_ns(site.topology)
         self._play.plan(answered_ns, partial(self._count, "counted_until_ns"))
 
@@ -109,13 +110,12 @@ class _Run:
         self._users.go(epoch_ns)
         self._play.until(asked.duration_ns)
         self.journal.samples.append((asked.duration_ns, "", "load_end_ns", float(last_request_ns)))
-        still_ns = _STILL_NS + 4 * _longest_delay_ns(self._site.topology)
         statuses: list[Json] = []
 
         def progress() -> Progress:
             statuses[:] = self._fleet.statuses().values()
             over = self._play.is_over and self._users.to_come_count() == 0
-            return drain_progress(statuses, over, still_ns)
+            return drain_progress(statuses, over, self._still_ns)
 
         def end_ns() -> int:
             knows = all(status["idle"] is not None for status in statuses)
@@ -131,7 +131,10 @@ class _Run:
         """What nodes and users have written down."""
         asked, fleet, journal = self._asked, self._fleet, self.journal
         lost_servers, unanswered = fleet.lost_servers(), set[int]()
-        states, statuses = fleet.states(), fleet.statuses("finish")
+        states = fleet.states()
+        if fleet.transport is Transport.DATAGRAM:
+            self._let_arrive()
+        statuses = fleet.statuses("finish")
         now_ns = self._play.now_ns()
         for name in fleet.names:
             records = fleet.records(name)
@@ -163,6 +166,20 @@ class _Run:
         windows = fault_windows(journal.faults, timeout_ns)
         answers = account_of_answers(decided_at_ns, alone_then, windows, np.array(lost, np.int64))
         return RequestJournal(journal, users, states, self._play.epoch_ns, answers, lost_servers)
+
+    def _let_arrive(self) -> None:
+        """Nodes send no more, and what is under way arrives.
+
+        Each is counted at an instant of its own: what was sent from one to the next would seem to be lost.
+        """
+        end_ns = self._play.now_ns() + SETTLE_NS
+        self._fleet.statuses("rest")
+
+        def progress() -> Progress:
+            counts = [status["received_from"] for status in self._fleet.statuses().values()]
+            return Progress(counts, at_rest=True, rest_ns=self._still_ns)
+
+        self._play.drain(progress, lambda: end_ns)
 
     def _count(self, metric: str) -> None:
         at_ns = self._mark() - self._play.epoch_ns

@@ -41,7 +41,7 @@ class NodeHost:
     def __init__(self, address: str):
         self.loop, self._address = Loop(), address
         self._plane: Plane | None = None
-        self._started = False
+        self._started = self._rests = False
         self._early: list[Event] = []  # what came before the node's time
         self._users: dict[int, FrameSocket] = {}  # open request -> who asked
         self._sent_to: Counter[str] = Counter()
@@ -126,6 +126,11 @@ class NodeHost:
     def _garbage(self) -> int:
         return self._garbage_count + self._doorstep.garbage_count + sum(way.garbage_count for way in self._ways)
 
+    def rest(self) -> Json:
+        """From now on the node hears nothing, and so sends nothing; what still comes is counted.  The status."""
+        self._rests = True
+        return self.status()
+
     def finish(self) -> Json:
         """Write what is not written yet; the last status."""
         if self._started:
@@ -203,7 +208,7 @@ class NodeHost:
         if not self._started:
             self._early.append(event)
             return
-        if self.exit_code:
+        if self.exit_code or self._rests:
             return
         try:
             member.handle(event)
@@ -263,7 +268,7 @@ class NodeHost:
 def main() -> None:
     """Run until standard input ends."""
     host = NodeHost(sys.argv[1])
-    names = ("configure", "listen", "connect", "go", "skew", "snapshot", "status", "finish")
+    names = ("configure", "listen", "connect", "go", "skew", "snapshot", "status", "rest", "finish")
     serve_in(host.loop, {name: getattr(host, name) for name in names})
     sys.exit(host.exit_code)
 

@@ -183,6 +183,12 @@ def test_a_user_file_over_datagrams(tmp_path: Path) -> None:
     assert total(found, "sent_count") > 10 and total(found, "lost_count") == 0
 
 
+def test_what_is_sent_while_nodes_are_counted_is_not_lost(tmp_path: Path) -> None:
+    """They send on and on, and are counted one after another."""
+    found = live(tmp_path, str(HERE.parents[2] / "docs" / "examples" / "my_limiter.py"), period="1ms")
+    assert total(found, "sent_count") > 1000 and total(found, "lost_count") == 0
+
+
 @pytest.mark.parametrize(("broken", "words"), [("twice", "n1 decided request"), ("raises", "no such user")])
 def test_a_node_that_breaks_a_rule_ends_the_run(tmp_path: Path, broken: str, words: str) -> None:
     system = load_system(str(HERE / "forwarding_system.py"))
