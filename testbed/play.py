@@ -74,6 +74,10 @@ class Play:
             time.sleep(max(0, min(POLL_NS, next_ns - now_ns)) / SECOND_NS)
             self._look()
 
+    def forget(self) -> None:
+        """What was planned for later does not happen any more."""
+        self._to_come.clear()
+
     def drain(self, progress: Callable[[], Progress], end_ns: Callable[[], int]) -> bool:
         """Wait until all is at rest and still; False where that is not so at ``end_ns()``, or will never be."""
         before, since_ns = None, 0

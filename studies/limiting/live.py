@@ -172,6 +172,7 @@ class _Run:
 
         Each is counted at an instant of its own: what was sent from one to the next would seem to be lost.
         """
+        self._play.forget()
         end_ns = self._play.now_ns() + SETTLE_NS
         self._fleet.statuses("rest")
 
