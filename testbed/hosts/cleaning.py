@@ -18,7 +18,7 @@ from testbed.hosts.groups import END_TIMEOUT_S, remove_group
 from testbed.hosts.state import TOKEN, Leftovers, all_states, start_time
 
 LOOKS = 10  # at most, for the processes of a run
-READS = 3  # of an environment that is empty
+READS = 1000  # of an environment that is empty, while a program is executed
 
 
 @dataclass
@@ -106,14 +106,17 @@ def marked_processes(token: str) -> list[dict[str, int]]:
 def _environment(process: Path) -> list[bytes]:
     """Of a process; OSError if it has ended, or is the kernel's.
 
-    Whoever starts a program may know of it before it has its environment: what is empty is read again.
+    Whoever starts a program may know of it before it has its environment: what is empty is read again, until
+    the process has its command line.
     """
     for _ in range(READS):
         if text := (process / "environ").read_bytes():
             return text.split(b"\0")
         os.readlink(process / "exe")  # the kernel's processes have none, nor those that have ended
+        if (process / "cmdline").read_bytes():
+            break
         time.sleep(0.001)
-    return []
+    return (process / "environ").read_bytes().split(b"\0")
 
 
 def remaining_processes(token: str) -> Iterator[dict[str, int]]:

@@ -227,8 +227,8 @@ class NodeHost:
         """Over a socket; see ``Body.send``."""
         if target == source:  # no socket leads home
             self.loop.call_at(time.monotonic_ns(), self._receive, source, content)
-        else:
-            self._ways[0 if by_datagram else -1].send(target, content)
+        elif not self._ways[0 if by_datagram else -1].send(target, content):
+            return  # counted there as lost
         self._sent_to[target] += 1
 
     def release(self, node: str, request_id: int) -> None:

@@ -38,8 +38,8 @@ class Peers:
         self.garbage_count = 0  # what came from strangers
         self._loop, self._directory, self._own, self._received = loop, directory, own, received
 
-    def send(self, target: str, content: bytes) -> None:
-        """Send, or lose it."""
+    def send(self, target: str, content: bytes) -> bool:
+        """Send, or lose it; returns whether it is on its way."""
         raise NotImplementedError
 
     def connected_count(self) -> int:
@@ -68,12 +68,14 @@ class Datagrams(Peers):
         sock.setblocking(False)
         loop.on_readable(sock.fileno(), self._read)
 
-    def send(self, target: str, content: bytes) -> None:
+    def send(self, target: str, content: bytes) -> bool:
         """See ``Peers``."""
         try:
             self._socket.sendto(content, self._directory.addresses[target])
         except OSError:
             self.lost_count += 1
+            return False
+        return True
 
     def _read(self) -> None:
         for _ in range(_BATCH):
@@ -107,7 +109,7 @@ class Streams(Peers):
             self._dial(name)
         loop.call_at(time.monotonic_ns() + PATIENCE_NS, self._lose_patience)
 
-    def send(self, target: str, content: bytes) -> None:
+    def send(self, target: str, content: bytes) -> bool:
         """See ``Peers``."""
         peer = self._peers[target]
         if peer.connection is not None:
@@ -116,6 +118,8 @@ class Streams(Peers):
             peer.waiting.append(content)
         else:
             self.lost_count += 1
+            return False
+        return True
 
     def connected_count(self) -> int:
         """Peers with a connection."""

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -147,13 +148,21 @@ class Findings:
         ]
 
     def _packets(self, probes: Seen) -> tuple[int | None, int | None]:
-        """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them."""
+        """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them.
+
+        Where hosts have no interfaces: of datagrams, or of what passed over loopbacks, whichever fared worse.
+        """
         begun_ns = self.spans_ns[0][0] if self.spans_ns else 0  # before that links are verified, with datagrams
-        lost = _datagrams(probes, "udp_dropped_count", begun_ns)
+        counted = partial(_growth, probes, begun_ns)
+        lost = counted("udp_dropped_count")
+        crowded_out = counted("loopback_dropped_count")  # by a storm in whose queue they came, be it another's
         if self._counted("received_packet_count"):
-            return self._grown("queue_drop_count", "receive_drop_count") + lost, self._grown("received_packet_count")
-        datagrams = _datagrams(probes, "udp_received_count", begun_ns) + lost
-        return (lost, datagrams) if datagrams else (None, None)
+            drops = self._grown("queue_drop_count", "receive_drop_count")
+            return drops + lost + crowded_out, self._grown("received_packet_count")
+        datagrams = lost, counted("udp_received_count") + lost
+        packets = crowded_out, counted("loopback_received_count") + crowded_out
+        known = [(drops, count) for drops, count in (datagrams, packets) if count]
+        return max(known, key=lambda pair: pair[0] / pair[1], default=(None, None))
 
     def _delay_lateness(self) -> Spread | None:
         """Of user-space delays, where there are any."""
@@ -163,7 +172,7 @@ class Findings:
         return Spread(counts["lateness_p50_ns"], counts["lateness_p99_ns"], counts["lateness_max_ns"], count)
 
 
-def _datagrams(probes: Seen, metric: str, begun_ns: int) -> int:
+def _growth(probes: Seen, begun_ns: int, metric: str) -> int:
     """By how much a counter grew on the hosts from ``begun_ns`` on; where they share namespaces, on the machine."""
     first: dict[str, float] = {}
     last: dict[str, float] = {}

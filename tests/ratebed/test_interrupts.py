@@ -34,8 +34,13 @@ def at(folder: Path) -> dict[str, str]:
     return {**os.environ, "RATEBED_STATE": str(folder / "state")}
 
 
-def interrupted(words: tuple[str, ...], after_s: float, number: signal.Signals, folder: Path) -> tuple[int, str, int]:
-    """Of a command that gets two signals, as a terminal sends them, to all of it: exit code, standard error, group."""
+def interrupted(
+    words: tuple[str, ...], after_s: float, number: signal.Signals, folder: Path
+) -> tuple[int | None, str, int]:
+    """Of a command that gets two signals, as a terminal sends them, to all of it: exit code, standard error, group.
+
+    No exit code of one that ended before.
+    """
     child = subprocess.Popen(
         ratebed(*words, folder=folder),
         stdout=subprocess.DEVNULL,
@@ -47,6 +52,8 @@ def interrupted(words: tuple[str, ...], after_s: float, number: signal.Signals, 
     while child.poll() is None and not minds_its_end(child.pid):
         time.sleep(0.01)
     time.sleep(after_s)
+    if child.poll() is not None:
+        return None, child.communicate()[1], child.pid
     for _ in range(2):
         if child.poll() is None:
             os.killpg(child.pid, number)
@@ -68,9 +75,9 @@ def check_twice(words: tuple[str, ...], after_s: float, number: signal.Signals, 
         print(f"{number.name} {after_s} s after our own code runs")
         code, errors, group = interrupted(words, after_s, number, here)
         assert "Traceback" not in errors and "Error" not in errors, errors
-        if code != 0:
+        if code:
             break
-        after_s /= 2  # it had ended before
+        after_s /= 2  # it had ended before, or ended when it was interrupted
     else:
         pytest.fail(f"it ends before it is interrupted, {2 * after_s} s after our own code runs, too")
     last = errors.strip().splitlines()[-1]

@@ -136,7 +136,7 @@ var suite = map[string]func(*player){
 	"TestDPUB": func(p *player) {
 		p.subscriber("t", "ch", nil)
 		c := p.publisher()
-		c.write(append([]byte("DPUB t 1000\n"), sized("later")...)).hears(frameResponse, "OK")
+		c.write(append([]byte("DPUB t 60000\n"), sized("later")...)).hears(frameResponse, "OK")
 		p.until("it is deferred", func() bool { return p.channel("t", "ch").DeferredCount == 1 })
 		c.write(append([]byte("DPUB t 3600100\n"), sized("too late")...)).
 			hears(frameError, "E_INVALID DPUB timeout 3600100 out of range 0-3600000")
@@ -145,8 +145,8 @@ var suite = map[string]func(*player){
 		reader := p.subscriber("t", "ch", map[string]any{"msg_timeout": 1500}).says("RDY 1")
 		p.publisher().write(pub("t", "test body")).hears(frameResponse, "OK")
 		id, _, _ := reader.message()
-		for i := 0; i < 4; i++ { // together longer than the time-out
-			time.Sleep(500 * time.Millisecond)
+		for i := 0; i < 20; i++ { // together longer than the time-out
+			time.Sleep(100 * time.Millisecond)
 			reader.says("TOUCH " + id)
 		}
 		reader.says("FIN " + id)

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 )
 
 // What garbage collection is blamed for must be there to be avoided: a stock broker's allocations
@@ -17,7 +16,6 @@ func TestAllocationsPerMessage(t *testing.T) {
 		in := testIngress(t, slabs)
 		go in.run()
 		conn := dial(t, in)
-		_ = conn.SetDeadline(time.Now().Add(2 * time.Minute)) // of thousands of round trips, on a busy machine
 		command, answer := pub("t", strings.Repeat("m", 150)), make([]byte, 10)
 		publish := func(times int) {
 			for i := 0; i < times; i++ {

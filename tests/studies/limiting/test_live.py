@@ -2,12 +2,13 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
 from typing import Any
 
+import psutil
 import pytest
 
 from core.errors import MachineError, SpecError, SystemFault
@@ -175,18 +176,29 @@ def test_a_system_in_a_file_whose_requests_are_decided_elsewhere(tmp_path: Path)
     assert name_of(load_system(name)).endswith("forwarding_system.py:SYSTEM")
 
 
-def test_a_user_file_over_datagrams(tmp_path: Path) -> None:
+@pytest.fixture
+def dropped_here() -> Callable[[], int]:
+    """How many packets from here the machine has dropped since: its queue is of all namespaces, a storm fills it."""
+
+    def count() -> int:
+        return psutil.net_io_counters(pernic=True)["lo"].dropin
+
+    before = count()
+    return lambda: count() - before
+
+
+def test_a_user_file_over_datagrams(tmp_path: Path, dropped_here: Callable[[], int]) -> None:
     name = str(HERE.parents[2] / "docs" / "examples" / "my_limiter.py")
     found, expected = live(tmp_path, name, period="200ms"), virtual(name, period="200ms")
     assert decisions(found)["lost"] == 0
     assert abs(decisions(found)["admit"] - decisions(expected)["admit"]) <= 0.1 * COUNT
-    assert total(found, "sent_count") > 10 and total(found, "lost_count") == 0
+    assert total(found, "sent_count") > 10 and total(found, "lost_count") <= dropped_here()
 
 
-def test_what_is_sent_while_nodes_are_counted_is_not_lost(tmp_path: Path) -> None:
+def test_what_is_sent_while_nodes_are_counted_is_not_lost(tmp_path: Path, dropped_here: Callable[[], int]) -> None:
     """They send on and on, and are counted one after another."""
-    found = live(tmp_path, str(HERE.parents[2] / "docs" / "examples" / "my_limiter.py"), period="1ms")
-    assert total(found, "sent_count") > 1000 and total(found, "lost_count") == 0
+    found = live(tmp_path, str(HERE.parents[2] / "docs" / "examples" / "my_limiter.py"), period="5ms")
+    assert total(found, "sent_count") > 1000 and total(found, "lost_count") <= dropped_here()
 
 
 @pytest.mark.parametrize(("broken", "words"), [("twice", "n1 decided request"), ("raises", "no such user")])

@@ -105,7 +105,8 @@ def test_bytes_on_the_wire_are_those_of_the_load_each_once(tmp_path: Path) -> No
     # Each message has its length before it, each packet 66 bytes of headers, be it an acknowledgement alone.  All
     # of it once, and not again where the delayer takes it from the receiver's queue and puts it back.
     wanted = said["sent_bytes"] + 4 * said["sent_count"] + 66 * asking["interface_sent_count"]
-    assert wanted <= asking[SENT] <= wanted + 1_000, "the rest is sent anew"
-    assert asking["interface_received_bytes"] == pytest.approx(asking[SENT], abs=1_000)
+    anew = 1_000 + 1_514 * asking["tcp_retransmitted_count"]
+    assert wanted <= asking[SENT] <= wanted + anew
+    assert asking["interface_received_bytes"] == pytest.approx(asking[SENT], abs=anew)
     afar = sum(len(offered) for node, offered in REQUESTS.items() if node != TOPOLOGY.node_names()[0])
     assert 2 * 66 * afar < at_redis[SENT] < 1_000 * afar

@@ -164,23 +164,23 @@ def test_no_nop_in_the_middle_of_a_command(engine: Engine) -> None:
 def test_a_move_waits_for_every_answer_and_keeps_the_order(engine: Engine, scripts: Callable[[], Script]) -> None:
     first, other = scripts(), scripts()
     connect(engine, first.address)
-    load = play(engine, 1_000)
+    load = play(engine, 3_000)
     until(lambda: len(first.numbers) >= 10, "ten messages")
     first.say(nsq.frame(nsq.RESPONSE, b"MIGRATE " + other.address.encode()))
-    until(lambda: load.next == 1_000, "the load's end")
+    until(lambda: load.next == 3_000, "the load's end")
     kept = sum(at_ns != ABSENT for at_ns in load.sent_at_ns)
-    assert kept < 1_000
+    assert kept < 3_000
     until(lambda: len(first.numbers) == kept, "what was sent")
     assert other.accepted == 0, "nothing moves while an answer is missing"
     first.say(nsq.OK_FRAME * (kept - 1))
     time.sleep(0.05)
     assert other.accepted == 0
     first.say(nsq.OK_FRAME)
-    until(lambda: len(other.numbers) == 1_000 - kept, "the rest, at the other broker")
-    assert first.numbers + other.numbers == list(range(1_000))
-    other.say(nsq.OK_FRAME * (1_000 - kept))
-    until(lambda: acknowledged(load) == 1_000, "all answers")
-    assert list(load.broker) == [0] * kept + [1] * (1_000 - kept)
+    until(lambda: len(other.numbers) == 3_000 - kept, "the rest, at the other broker")
+    assert first.numbers + other.numbers == list(range(3_000))
+    other.say(nsq.OK_FRAME * (3_000 - kept))
+    until(lambda: acknowledged(load) == 3_000, "all answers")
+    assert list(load.broker) == [0] * kept + [1] * (3_000 - kept)
 
 
 @pytest.mark.parametrize(

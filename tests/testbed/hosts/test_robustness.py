@@ -232,7 +232,7 @@ def test_a_publisher_host_that_stops_is_accounted_for_and_makes_the_run_invalid(
             live.publishers.agents["publishers1"].process.send_signal(signal.SIGSTOP)
 
         with beside(stop):
-            live.fresh_round(SPREAD, ROUND_NS)
+            live.fresh_round(SPREAD, 2 * ROUND_NS)
         account = live.findings.account
         assert account is not None and account.accounted_count == account.offered_count
         assert 0 < account.delivered_count < account.offered_count
@@ -256,7 +256,7 @@ def test_a_starved_generator_makes_the_run_invalid() -> None:
                 agent.process.send_signal(signal.SIGCONT)
 
         with beside(starve):
-            live.fresh_round(SPREAD, ROUND_NS)
+            live.fresh_round(SPREAD, 2 * ROUND_NS)
         account = live.findings.account
         assert account is not None and account.delivered_count == account.offered_count, "late is not lost"
         fidelity = live.evidence().fidelity

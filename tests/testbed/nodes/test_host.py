@@ -125,7 +125,8 @@ def test_a_false_peer_is_thrown_out_and_the_true_one_calls_again(tmp_path: Path)
         fleet.go(time.time_ns(), {})
         before = garbage_count(fleet)
         for content in (b"\xff\xff", b"", b"\x01\xc1"):
-            with called(fleet, "n2", greeting(fleet, "n1"), framed(content)):
+            # At once: the true one, if it calls in between, is taken for the newer.
+            with called(fleet, "n2", greeting(fleet, "n1") + framed(content)):
                 until(lambda before=before: garbage_count(fleet) > before, "its being thrown out")
                 before += 1
                 assert garbage_count(fleet) == before
@@ -177,6 +178,18 @@ def test_a_message_that_is_a_datagram_goes_as_one_beside_streams(tmp_path: Path)
         with pytest.raises(BlockingIOError):
             datagrams.recv(99)
         assert host.status()["unsent_bytes"] > 0  # the other one waits for its connection
+
+
+def test_what_the_kernel_refuses_is_lost_once(tmp_path: Path) -> None:
+    """It was not sent, so that nobody misses it at the other end."""
+    host = NodeHost("127.0.0.1")
+    host.configure(EXAMPLE, {}, ["n1", "n2", "n3"], "n1", 1, str(tmp_path / "records"))
+    own = ["127.0.0.1", host.listen()["port"]]
+    nowhere = ["255.255.255.255", 9]  # a broadcast, which a socket has to ask for
+    host.connect("token", {"n1": own, "n2": nowhere, "n3": own}, {})
+    for target in ("n2", "n3"):
+        host.send("n1", target, b"a count", by_datagram=False)
+    assert host.status()["sent_to"] == {"n3": 1} and host._ways[-1].lost_count == 1
 
 
 def test_frames_carry_any_user() -> None:

@@ -87,9 +87,9 @@ def test_an_agent_that_is_killed_is_missed_and_comes_back_knowing_nothing(far: S
             cluster.servers["n1"].rpc.alive()
         wait_until(lambda: cluster.servers["n2"].rpc.alive() == ["n2", "n3"], 60)
         cluster.restart("n1")
-        wait_until(lambda: cluster.servers["n2"].rpc.alive() == NAMES, 60)
-        found = cluster.servers["n1"].rpc.coordinate("n1")
+        found = cluster.servers["n1"].rpc.coordinate("n1")  # at once: it learns every second
         assert found is not None and found.error > 0.9, "it begins anew: no snapshot keeps coordinates"
+        wait_until(lambda: cluster.servers["n2"].rpc.alive() == NAMES, 60)
     assert [name for name, _ in far.processes if name.startswith("serf")] == []
 
 
@@ -178,7 +178,7 @@ _CLIENT = """
 import sys, time
 from testbed.servers.zookeeper import kazoo_client
 from testbed.nodes.planes import ServerAt
-client = kazoo_client(ServerAt(sys.argv[1], int(sys.argv[2]), sys.argv[3]), 2.0)
+client = kazoo_client(ServerAt(sys.argv[1], int(sys.argv[2]), sys.argv[3]), 6.0)
 client.start()
 client.create("/e", b"", ephemeral=True)
 print("there", flush=True)
@@ -189,14 +189,14 @@ time.sleep(60)
 @needs("zookeeper")
 @pytest.mark.slow
 def test_a_session_ends_some_time_after_its_client(near: Site) -> None:
-    with ZooKeeperServer(near, "n2", tick_ms=100) as server:
+    with ZooKeeperServer(near, "n2", tick_ms=300) as server:
         words = [sys.executable, "-c", _CLIENT, *map(str, (server.at.address, server.at.port, server.at.secret))]
         child = subprocess.Popen(words, stdout=subprocess.PIPE)
         try:
             assert child.stdout is not None and child.stdout.readline() == b"there\n"
             watcher = kazoo_client(server.at, 10.0)
             watcher.start()
-            time.sleep(3)  # longer than a session
+            time.sleep(7)  # longer than a session
             assert watcher.exists("/e"), "its client keeps it alive"
         finally:
             child.kill()

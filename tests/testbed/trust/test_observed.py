@@ -4,7 +4,7 @@ import socket
 
 import pytest
 
-from collectors.probes import STOPPED, Probes
+from collectors.probes import MACHINE, STOPPED, Probes
 from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.faults import Crash, Heal, Partition, Restart
@@ -70,6 +70,31 @@ def test_datagrams_before_the_load_are_of_who_verified_the_links() -> None:
     rows = [(at, "n1", name, value) for at, pair in grown.items() for name, value in zip(names, pair, strict=True)]
     seen = findings.observation(Told(rows))
     assert (seen.queue_drop_count, seen.packet_count) == (1, 101)
+
+
+@pytest.mark.parametrize(
+    ("dropped", "refused", "expected"),
+    [
+        ((0.0, 0.0), 0.0, (0, 100)),  # of datagrams
+        ((0.0, 2.0), 0.0, (2, 1_002)),  # of all that passed over the loopback
+        ((0.0, 2.0), 1.0, (1, 101)),  # the worse of them
+        ((5.0, 5.0), 0.0, (0, 100)),
+    ],
+)
+def test_what_another_s_storm_crowds_out_of_the_loopback_is_a_drop(
+    dropped: tuple[float, float], refused: float, expected: tuple[int, int]
+) -> None:
+    findings = Findings(MILLISECOND_NS, ())
+    findings.played(30, 90)
+    grown = {
+        "loopback_received_count": (5_000.0, 6_000.0),
+        "loopback_dropped_count": dropped,
+        "udp_received_count": (0.0, 100.0),
+        "udp_dropped_count": (0.0, refused),
+    }
+    rows = [(at, MACHINE, name, pair[number]) for number, at in enumerate((20, 100)) for name, pair in grown.items()]
+    seen = findings.observation(Told(rows))
+    assert (seen.queue_drop_count, seen.packet_count) == expected
 
 
 @pytest.mark.parametrize(

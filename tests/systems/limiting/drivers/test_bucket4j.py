@@ -230,7 +230,8 @@ class Astray(Bucket4j):
 @pytest.mark.slow
 def test_members_that_have_not_met_are_refused(tmp_path: Path) -> None:
     refused = pytest.raises(MachineError, match=r'n1/bucket4j says .*"members": [01], .* and not .*"members": 3')
-    with grid(tmp_path, NODES, Driven(Astray(), start_s=8.0)) as servers, refused:
+    with grid(tmp_path, NODES, Driven(Astray())) as servers, refused:
+        servers._start_s = 8.0  # of waiting until they meet: three virtual machines of Java may need longer to start
         servers.wait()
 
 
@@ -252,5 +253,7 @@ def test_a_run_counts_what_members_decide(tmp_path: Path) -> None:
         journal = run_requests_live(site, system, config, topology, requests, load_ns, 1, (), drain_ns=2 * SECOND_NS)
     decided = list(journal.requests()["decision"])
     assert set(decided) == {"admit", "reject"} and journal.answers is not None and journal.lost_servers == ()
-    assert 20 <= decided.count("admit") <= 2 * (5 + 5 * 2 + 1)  # of two users, each 5 and 5 a second for 2 s
-    assert journal.answers.unanswered_count <= 0.05 * journal.answers.decided_count
+    unanswered, last_s = journal.answers.unanswered_count, max(journal.requests()["decided_at_ns"]) / SECOND_NS
+    # Of two users, each 5 and 5 a second until the last decision; without an answer a node admits.
+    assert 20 <= decided.count("admit") <= 2 * (5 + 5 * last_s + 1) + unanswered
+    assert unanswered <= 0.05 * journal.answers.decided_count

@@ -4,6 +4,7 @@ import time
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from hashlib import sha1
+from operator import sub
 from pathlib import Path
 from typing import Any
 
@@ -161,7 +162,10 @@ def test_redis_decides_as_the_centralised_limiter_does(tmp_path: Path) -> None:
     assert sorted(found.requests()["node"]) == sorted(expected.requests()["node"])
     assert "lost" not in found.requests()["decision"]
     admitted, asked = (of.requests()["decision"].count("admit") for of in (found, expected))
-    assert abs(admitted - asked) <= 0.1 * asked
+    rows = found.requests()
+    late_ns = max(map(sub, rows["decided_at_ns"], rows["intended_at_ns"]))
+    # Meanwhile the six buckets get tokens that the model's do not, or are full and get none.
+    assert abs(admitted - asked) <= 0.1 * asked + 6 * 4 * late_ns / SECOND_NS
 
 
 @needs("redis-gcra")

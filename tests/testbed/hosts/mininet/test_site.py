@@ -1,11 +1,12 @@
 """Networks for real: as root, in namespaces."""
 
+import os
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ from testbed.hosts.capabilities import find_capability
 from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
 from testbed.hosts.site import Program, Site, python_agent
-from testbed.hosts.state import read_state
+from testbed.hosts.state import read_state, start_time
 from testbed.nodes.retransmission import retry_soon
 from testbed.topologies.topology import Host, Link, Topology, load_topology
 from testbed.trust.link_check import check_links
@@ -355,23 +356,25 @@ def test_nothing_is_left_of_a_killed_owner(tmp_path: Path) -> None:
     token, *places = owner.stdout.readline().split()
     assert len(places) == 7 and len(marked_processes(token)) >= 9  # a shell a node, the delayer, the agent
     owner.kill()
+    killed = round(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
     owner.wait()
     owner.stdout.close()
     until_s = time.monotonic() + 60
-    while (marked_processes(token) or _in_use(places)) and time.monotonic() < until_s:
+    while (marked_processes(token) or _in_use(places, killed)) and time.monotonic() < until_s:
         time.sleep(0.05)
     assert not marked_processes(token)
-    assert not _in_use(places)
+    assert not _in_use(places, killed)
     assert _root_links() - links == set()
 
 
-def _in_use(places: list[str]) -> bool:
+def _in_use(places: list[str], until: int) -> bool:
+    """By processes that began before ``until`` (ticks): a namespace's number is given out again once it is gone."""
     found = set()
     for path in Path("/proc").glob("[0-9]*/ns/net"):
-        try:
-            found.add(str(path.readlink()))
-        except OSError:
-            continue
+        with suppress(OSError):
+            place, began = str(path.readlink()), start_time(int(path.parts[2]))
+            if began is not None and began <= until:
+                found.add(place)
     return bool(found & set(places))
 
 

@@ -238,8 +238,9 @@ def test_a_killed_harness_leaves_nothing(machines: Lab, tmp_path: Path) -> None:
     words = [sys.executable, "-c", SCRIPT, str(tmp_path / "run"), str(state), str(inventory)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as harness:
         assert harness.stdout is not None and harness.stdout.readline() == "up\n"
-        keepers = {pid: text for pid, text in machines.pids(1).items() if "ssh.keeper" in text}
-        os.kill(max(keepers), signal.SIGKILL)  # one keeper cannot clean up by itself
+        running = {pid: text for pid, text in machines.pids(1).items() if "ssh.keeper" in text}
+        keeper = next(pid for pid, text in running.items() if "python" in text.split()[0])  # not the shell around it
+        os.kill(keeper, signal.SIGKILL)  # one keeper cannot clean up by itself
         harness.kill()
     until(lambda: not ours(machines, 2), "the other keeper's end", 120)
     until(lambda: not any(name.startswith("run-") for name in machines.files(2)), "its folder's end")
