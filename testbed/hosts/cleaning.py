@@ -19,6 +19,7 @@ from testbed.hosts.state import TOKEN, Leftovers, all_states, start_time
 
 LOOKS = 10  # at most, for the processes of a run
 READS = 1000  # of an environment that is empty, while a program is executed
+STILL_READS = 20  # of one that stays so: the kernel writes it down just after the command line
 
 
 @dataclass
@@ -107,16 +108,18 @@ def _environment(process: Path) -> list[bytes]:
     """Of a process; OSError if it has ended, or is the kernel's.
 
     Whoever starts a program may know of it before it has its environment: what is empty is read again, until
-    the process has its command line.
+    the process has its command line, and some time after that.
     """
+    executed_count = 0
     for _ in range(READS):
         if text := (process / "environ").read_bytes():
             return text.split(b"\0")
         os.readlink(process / "exe")  # the kernel's processes have none, nor those that have ended
-        if (process / "cmdline").read_bytes():
+        executed_count += bool((process / "cmdline").read_bytes())
+        if executed_count == STILL_READS:
             break
         time.sleep(0.001)
-    return (process / "environ").read_bytes().split(b"\0")
+    return []
 
 
 def remaining_processes(token: str) -> Iterator[dict[str, int]]:

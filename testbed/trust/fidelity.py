@@ -69,7 +69,7 @@ class Observation:
     handover_lateness_ns: float | None = None  # of the latest move of a client's host
     busy_share: float | None = None  # share of the load's time in which every core was at least 95 % busy
     steal_share: float | None = None  # of the processors' time, taken by other guests
-    queue_drop_count: int | None = None  # packets dropped by delay queues, interfaces and sockets
+    queue_drop_count: int | None = None  # packets dropped by delay queues, interfaces, loopbacks and sockets
     packet_count: int | None = None  # that passed there
     clock_step_ns: int | None = None  # the most that CLOCK_REALTIME moved against CLOCK_MONOTONIC
     clock_doubt_ns: int | None = None  # how far latencies between two hosts may be off, for their clocks differ

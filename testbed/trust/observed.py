@@ -1,9 +1,10 @@
 """What a live deployment finds out beside its results: accounts, migrations, lateness, counters; judged at the end."""
 
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
+from operator import itemgetter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,6 +21,7 @@ from testbed.trust.fidelity import Observation, Spread, Standstill, judge, sprea
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
 HANDOVER_LATENESS = "handover_lateness_ns"  # samples of live runs whose clients move
 CLOCK_DOUBT = "clock_doubt_ns"  # a counter of hosts with clocks of their own: how well their offset is known
+_FOREVER_NS = 2**63 - 1
 
 
 @dataclass
@@ -150,19 +152,22 @@ class Findings:
     def _packets(self, probes: Seen) -> tuple[int | None, int | None]:
         """Packets dropped by queues, interfaces and sockets, and those that came: where somebody counts them.
 
-        Where hosts have no interfaces: of datagrams, or of what passed over loopbacks, whichever fared worse.
+        Of the hosts' links (datagrams, where those are not ours) or of what passed over loopbacks while a load went
+        on, whichever fared worse.
         """
-        begun_ns = self.spans_ns[0][0] if self.spans_ns else 0  # before that links are verified, with datagrams
-        counted = partial(_growth, probes, begun_ns)
-        lost = counted("udp_dropped_count")
-        crowded_out = counted("loopback_dropped_count")  # by a storm in whose queue they came, be it another's
+        loads_ns = self.spans_ns or [(0, _FOREVER_NS)]
+        since_ns = [(loads_ns[0][0], _FOREVER_NS)]  # before that links are verified, with datagrams
+        lost = _growth(probes, since_ns, "udp_dropped_count")
         if self._counted("received_packet_count"):
             drops = self._grown("queue_drop_count", "receive_drop_count")
-            return drops + lost + crowded_out, self._grown("received_packet_count")
-        datagrams = lost, counted("udp_received_count") + lost
-        packets = crowded_out, counted("loopback_received_count") + crowded_out
-        known = [(drops, count) for drops, count in (datagrams, packets) if count]
-        return max(known, key=lambda pair: pair[0] / pair[1], default=(None, None))
+            links = drops + lost, self._grown("received_packet_count")
+        else:
+            links = lost, _growth(probes, since_ns, "udp_received_count") + lost
+        # By a storm in the same queue of the kernel's, be it another's.
+        crowded_out = _growth(probes, loads_ns, "loopback_dropped_count")
+        loopbacks = crowded_out, _growth(probes, loads_ns, "loopback_received_count") + crowded_out
+        known = [pair for pair in (links, loopbacks) if any(pair)]
+        return max(known, key=lambda pair: pair[0] / max(pair), default=(None, None))
 
     def _delay_lateness(self) -> Spread | None:
         """Of user-space delays, where there are any."""
@@ -172,17 +177,21 @@ class Findings:
         return Spread(counts["lateness_p50_ns"], counts["lateness_p99_ns"], counts["lateness_max_ns"], count)
 
 
-def _growth(probes: Seen, begun_ns: int, metric: str) -> int:
-    """By how much a counter grew on the hosts from ``begun_ns`` on; where they share namespaces, on the machine."""
-    first: dict[str, float] = {}
-    last: dict[str, float] = {}
+def _growth(probes: Seen, spans_ns: Sequence[tuple[int, int]], metric: str) -> int:
+    """By how much a counter grew on the hosts in spans; where they share namespaces, on the machine."""
+    rows: dict[str, list[tuple[int, float]]] = {}
     for at_ns, node, name, value in probes.samples(0):
         if name == metric:
-            if at_ns <= begun_ns or node not in first:
-                first[node] = value
-            last[node] = value
-    nodes = {node for node in first if node != MACHINE} or first.keys()
-    return int(sum(last[node] - first[node] for node in nodes))
+            rows.setdefault(node, []).append((at_ns, value))
+    nodes = {node for node in rows if node != MACHINE} or rows.keys()
+    return int(sum(_between(sorted(rows[node]), *span_ns) for node in nodes for span_ns in spans_ns))
+
+
+def _between(rows: Sequence[tuple[int, float]], begin_ns: int, end_ns: int) -> float:
+    """From the last row before a span, or the first of all, to the first after it, or the last."""
+    first = max(0, bisect_right(rows, begin_ns, key=itemgetter(0)) - 1)
+    last = min(len(rows) - 1, bisect_left(rows, end_ns, key=itemgetter(0)))
+    return rows[last][1] - rows[first][1]
 
 
 def _mean_over(spans_ns: Sequence[tuple[int, int]], share: Callable[[int, int], float | None]) -> float | None:

@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Collection
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
@@ -54,14 +54,22 @@ LIMITERS = [
 
 
 def live(
-    folder: Path, name: str, faults: Iterable[Fault] = (), load_ns: int = LOAD_NS, **options: Any
+    folder: Path, name: str, faults: Collection[Fault] = (), load_ns: int = LOAD_NS, **options: Any
 ) -> RequestJournal:
+    """Without faults nothing is lost but what this machine drops: all namespaces have one queue, a storm fills it."""
     system = load_system(name)
-    config = system.config(**options)
+    config, dropped = system.config(**options), dropped_count()
     with LocalSite(TOPOLOGY, folder, folder) as site:
-        return run_requests_live(
+        journal = run_requests_live(
             site, system, config, TOPOLOGY, requests_of(load_ns), load_ns, 1, faults, 3 * SECOND_NS, clock_skew_ns=0
         )
+    assert faults or total(journal, "lost_count") <= dropped_count() - dropped
+    return journal
+
+
+def dropped_count() -> int:
+    """Of packets from here."""
+    return psutil.net_io_counters(pernic=True)["lo"].dropin
 
 
 def virtual(name: str, **options: Any) -> RequestJournal:
@@ -113,7 +121,6 @@ def test_a_limiter_runs_as_processes(runs: dict[str, RequestJournal], name: str)
         assert abs(admitted - decisions(expected)["admit"]) <= 0.1 * admitted
     if total(expected, "sent_count"):
         assert total(runs[name], "sent_count") >= 0.5 * total(expected, "sent_count")
-        assert total(runs[name], "lost_count") == 0
     assert total(runs[name], "garbage_count") == 0
     assert len(runs[name].lateness_ns()) == COUNT and min(runs[name].lateness_ns()) >= 0
     assert abs(runs[name].epoch_ns - time.time_ns()) < 600 * SECOND_NS
@@ -176,29 +183,18 @@ def test_a_system_in_a_file_whose_requests_are_decided_elsewhere(tmp_path: Path)
     assert name_of(load_system(name)).endswith("forwarding_system.py:SYSTEM")
 
 
-@pytest.fixture
-def dropped_here() -> Callable[[], int]:
-    """How many packets from here the machine has dropped since: its queue is of all namespaces, a storm fills it."""
-
-    def count() -> int:
-        return psutil.net_io_counters(pernic=True)["lo"].dropin
-
-    before = count()
-    return lambda: count() - before
-
-
-def test_a_user_file_over_datagrams(tmp_path: Path, dropped_here: Callable[[], int]) -> None:
+def test_a_user_file_over_datagrams(tmp_path: Path) -> None:
     name = str(HERE.parents[2] / "docs" / "examples" / "my_limiter.py")
     found, expected = live(tmp_path, name, period="200ms"), virtual(name, period="200ms")
     assert decisions(found)["lost"] == 0
     assert abs(decisions(found)["admit"] - decisions(expected)["admit"]) <= 0.1 * COUNT
-    assert total(found, "sent_count") > 10 and total(found, "lost_count") <= dropped_here()
+    assert total(found, "sent_count") > 10
 
 
-def test_what_is_sent_while_nodes_are_counted_is_not_lost(tmp_path: Path, dropped_here: Callable[[], int]) -> None:
+def test_what_is_sent_while_nodes_are_counted_is_not_lost(tmp_path: Path) -> None:
     """They send on and on, and are counted one after another."""
-    found = live(tmp_path, str(HERE.parents[2] / "docs" / "examples" / "my_limiter.py"), period="5ms")
-    assert total(found, "sent_count") > 1000 and total(found, "lost_count") <= dropped_here()
+    found = live(tmp_path, str(HERE.parents[2] / "docs" / "examples" / "my_limiter.py"), period="2ms")
+    assert total(found, "sent_count") > 1000
 
 
 @pytest.mark.parametrize(("broken", "words"), [("twice", "n1 decided request"), ("raises", "no such user")])

@@ -14,7 +14,7 @@ import pytest
 from core.errors import MachineError, SpecError, SystemFault
 from core.records import Request
 from studies.limiting.users import RequestHost, write_requests
-from systems.api import Decide, Verdict
+from systems.api import Decide, Start, Timer, Verdict
 from systems.loader import load_system
 from testbed.hosts.local import LocalSite
 from testbed.hosts.loop import Clock
@@ -190,6 +190,23 @@ def test_what_the_kernel_refuses_is_lost_once(tmp_path: Path) -> None:
     for target in ("n2", "n3"):
         host.send("n1", target, b"a count", by_datagram=False)
     assert host.status()["sent_to"] == {"n3": 1} and host._ways[-1].lost_count == 1
+
+
+def test_a_node_that_rests_sends_nothing_and_counts_what_comes(tmp_path: Path) -> None:
+    host = NodeHost("127.0.0.1")
+    host.configure(EXAMPLE, {}, ["n1", "n2"], "n1", 1, str(tmp_path / "records"))
+    own = ["127.0.0.1", host.listen()["port"]]
+    host.connect("token", {"n1": own, "n2": own}, {})
+    host.go(time.time_ns())
+    host._start(Start(None))
+    (Asked,) = host._system.messages
+    content = host._group.codec.encode(Asked({}))
+    for rests in (False, True):
+        if rests:
+            assert host.rest()["sent_to"] == {"n2": 1}
+        host._receive("n2", content)
+        host.occur(host._member, Timer("count", host.now_ns))
+    assert host.status()["sent_to"] == {"n2": 1} and host.status()["received_from"] == {"n2": 2}
 
 
 def test_frames_carry_any_user() -> None:

@@ -73,26 +73,38 @@ def test_datagrams_before_the_load_are_of_who_verified_the_links() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dropped", "refused", "expected"),
+    ("dropped", "refused", "links", "expected"),
     [
-        ((0.0, 0.0), 0.0, (0, 100)),  # of datagrams
-        ((0.0, 2.0), 0.0, (2, 1_002)),  # of all that passed over the loopback
-        ((0.0, 2.0), 1.0, (1, 101)),  # the worse of them
-        ((5.0, 5.0), 0.0, (0, 100)),
+        ((0, 0, 0, 0), 0, None, (0, 100)),  # of datagrams
+        ((0, 0, 2, 2), 0, None, (2, 1_002)),  # of all that passed over the loopback
+        ((0, 0, 2, 2), 1, None, (1, 101)),  # the worse of them
+        ((0, 5, 5, 7), 0, None, (0, 100)),  # before and after the load
+        ((0, 0, 2, 2), 0, 9, (2, 1_002)),  # links that carried next to nothing
+        ((0, 0, 2, 2), 1, 9, (1, 9)),
+        ((0, 0, 0, 0), 0, 9, (0, 9)),
     ],
 )
-def test_what_another_s_storm_crowds_out_of_the_loopback_is_a_drop(
-    dropped: tuple[float, float], refused: float, expected: tuple[int, int]
+def test_what_a_storm_crowds_out_of_a_loopback_is_a_drop(
+    dropped: tuple[int, ...], refused: int, links: int | None, expected: tuple[int, int]
 ) -> None:
+    """The load goes on from 30 to 90; hosts are looked at before it, at its begin and end, and after it."""
     findings = Findings(MILLISECOND_NS, ())
     findings.played(30, 90)
+    if links is not None:
+        findings.site_counters = [("n1", "received_packet_count", float(links))]
     grown = {
-        "loopback_received_count": (5_000.0, 6_000.0),
+        "loopback_received_count": (0, 5_000, 6_000, 9_000),
         "loopback_dropped_count": dropped,
-        "udp_received_count": (0.0, 100.0),
-        "udp_dropped_count": (0.0, refused),
+        "udp_received_count": (0, 0, 100, 100),
+        "udp_dropped_count": (0, 0, refused, refused),
     }
-    rows = [(at, MACHINE, name, pair[number]) for number, at in enumerate((20, 100)) for name, pair in grown.items()]
+    instants = 10, 25, 95, 200
+    rows = [
+        (at_ns, node, name, float(value) + (node == MACHINE) * at_ns)  # the machine's own are of others, too
+        for node in ("n1", MACHINE)
+        for name, values in grown.items()
+        for at_ns, value in zip(instants, values, strict=True)
+    ]
     seen = findings.observation(Told(rows))
     assert (seen.queue_drop_count, seen.packet_count) == expected
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import pytest
@@ -208,7 +209,7 @@ def test_a_limit_of_processors_holds_within_5_percent(make: Make) -> None:
         later_cpu_s, later_at_s = [used() for _ in range(4)][-1]
         agent.answer()
         shares.append((later_cpu_s - cpu_s) / (later_at_s - at_s))
-    assert wanted in shares
+    assert wanted in shares and median(shares) < 1.05 * limit, shares
     counts = {(host, metric): value for host, metric, value in [*site.usage(), *site.counters()]}
     assert counts["n1", "container_throttled_ns"] > 10**9 and counts["n1", "container_cpu_limit"] == limit
     assert counts["hub", "container_throttled_ns"] == 0
