@@ -82,5 +82,6 @@ def _code(key: str) -> str:
 
 @cache
 def _tree() -> list[str]:
-    files = sorted(path for name in _TREE for path in (ROOT / name).rglob("*") if path.is_file())
-    return [f"{path.relative_to(ROOT)} {digest_of(path.read_bytes())}" for path in files if path.suffix != ".pyc"]
+    every = (path for name in _TREE for path in (ROOT / name).rglob("*"))
+    files = sorted(path for path in every if "__pycache__" not in path.parts and path.is_file())
+    return [f"{path.relative_to(ROOT)} {digest_of(path.read_bytes())}" for path in files]

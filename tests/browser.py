@@ -42,6 +42,7 @@ def browser(profile: Path) -> Iterator[Chrome]:
         options.add_argument(word)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = Chrome(options, ChromeService(shutil.which("chromedriver")))
+    driver.set_script_timeout(180)  # axe looks at thousands of elements, beside others' work
     try:
         yield driver
     finally:

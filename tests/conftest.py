@@ -15,6 +15,8 @@ from tests.pulsar_cluster import started
 
 settings.register_profile("ratebed", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("ratebed")
+for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "RATEBED_TRACEBACK"):  # what a person likes to see is not tested
+    os.environ.pop(name, None)
 collect_rarely()  # as the command line and its workers do: looking took a fifth of the time
 
 

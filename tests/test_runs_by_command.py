@@ -25,17 +25,20 @@ def test_seed_7_is_the_same_with_one_process_two_and_after_a_kill(tmp_path):
         done = subprocess.run([*command, "--jobs", jobs, "--out", str(out)], capture_output=True, text=True, cwd=ROOT)
         assert done.returncode == 0, done.stderr
         hashes.append(parquet_hashes(out / "runs"))
-    out = tmp_path / "killed"
-    killed = [*command, "--jobs", "2", "--out", str(out)]
-    child = subprocess.Popen(killed, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
-    assert child.stdout is not None
-    while len(finished_runs(out)) < 3:
-        assert child.poll() is None
-        time.sleep(0.01)
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    finished = {folder.name: (folder / "manifest.json").stat().st_mtime_ns for folder in finished_runs(out)}
-    assert 3 <= len(finished) < len({name.split("/")[0] for name in hashes[0]})
+    for attempt in range(3):  # runs are short: a test that is kept from the processors comes too late
+        out = tmp_path / f"killed-{attempt}"
+        killed = [*command, "--jobs", "2", "--out", str(out)]
+        child = subprocess.Popen(killed, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT)
+        while len(finished_runs(out)) < 3 and child.poll() is None:
+            time.sleep(0.01)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        finished = {folder.name: (folder / "manifest.json").stat().st_mtime_ns for folder in finished_runs(out)}
+        if len(finished) < len({name.split("/")[0] for name in hashes[0]}):
+            break
+    else:
+        pytest.fail("three times it was over before it was killed")
+    assert len(finished) >= 3
     done = subprocess.run([*command, "--jobs", "2", "--out", str(out)], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     hashes.append(parquet_hashes(out / "runs"))

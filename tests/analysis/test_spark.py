@@ -163,7 +163,8 @@ def test_workers_bring_many_runs_in(spark, folders, tmp_path, monkeypatch):
     here = rows(tables.load(spark, folders), "samples")
     store = Store(tmp_path / "store", folders[0].parent, print)
     assert rows(tables.load(spark, folders, store), "samples") == here
-    assert sorted(len(part.runs) for part in store.state().parts.values()) == [1, 1, 1]
+    counts = [len(part.runs) for part in store.state().parts.values()]
+    assert sum(counts) == 3 and len(counts) >= 2  # two tasks a core
     (folders[1] / "samples.parquet").write_bytes(b"damaged")
     other = Store(tmp_path / "other", folders[0].parent, print)
     write, tasks = writer(spark, 3)
@@ -241,7 +242,7 @@ def test_ctrl_c_while_java_starts_leaves_none():
         "from analysis.spark import session\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell's background has it ignored
         "try:\n"
-        "    session()\n"
+        "    session(), signal.pause()\n"
         "except KeyboardInterrupt:\n"
         "    os._exit(130)\n"
     )

@@ -213,6 +213,7 @@ def test_a_damaged_file_is_told_and_healed(runs: list[Path], tmp_path: Path, how
     state = store_in(tmp_path, runs).keep(runs)
     (part,) = (part for part in state.parts.values() if len(part.runs) == 4)
     damage(tmp_path / next(file.path for file in part.files if file.table == table))
+    parts._digest_once.cache_clear()  # another command's: what was read once in this one may bear the same instant
     told: list[str] = []
     store_in(tmp_path, runs, told).keep(runs[2:3])
     (line,) = told

@@ -133,6 +133,7 @@ def test_a_disk_that_fills_up_leaves_nothing_behind(tmp_path):
         import numpy as np
         from collectors.writer import write_run
         from core.errors import MachineError
+        sys.dont_write_bytecode = True  # it would be cut off, and stay so
         resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
         noise = np.random.default_rng(1).random(100_000)
         try:

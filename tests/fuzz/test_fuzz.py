@@ -135,6 +135,13 @@ ESCAPES = {
 }
 
 
+@pytest.fixture(scope="module", autouse=True)
+def warm(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """What a parser imports and compiles is not its inputs'."""
+    for name in PARSERS:
+        warm_up(name, tmp_path_factory.mktemp("warm"))
+
+
 @pytest.mark.parametrize("name", ESCAPES)
 def test_what_once_escaped_is_one_line_that_says_where(tmp_path, name):
     parser, data, words = ESCAPES[name]

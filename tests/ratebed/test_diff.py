@@ -168,7 +168,7 @@ def test_two_commits_that_differ_in_one_system_are_told_by_its_name(tmp_path):
     scratch.mkdir()
 
     def git(*words: str) -> None:
-        who = ["-c", "user.name=test", "-c", "user.email=test@localhost"]
+        who = ["-c", "user.name=test", "-c", "user.email=test@localhost", "-c", "commit.gpgsign=false"]
         subprocess.run(["git", *who, *words], cwd=copy, check=True, capture_output=True)
 
     subprocess.run(["git", "clone", "--quiet", "--shared", str(ROOT), str(copy)], check=True)

@@ -58,7 +58,7 @@ def test_other_code_and_other_libraries_are_of_another_origin(
 ) -> None:
     tree = tmp_path / "tree"
     for name in (*kept._TREE, "paper_figs"):
-        shutil.copytree(kept.ROOT / name, tree / name, ignore=shutil.ignore_patterns("*.pyc"))
+        shutil.copytree(kept.ROOT / name, tree / name, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(kept, "ROOT", tree)
 
     def origin_after(change: Callable[[], object]) -> str:

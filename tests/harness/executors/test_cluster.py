@@ -154,7 +154,7 @@ def test_an_archive_with_one_comment_more_runs_nothing(spark_cluster, tmp_path):
     begin = ("-c", ALTERED, str(tmp_path))
     words = ["run", "matrix.toml", *spark_cluster.words, "--spark-conf", "spark.cores.max=1"]
     code, said = ended(ratebed(tmp_path / "out", *words, folder=laid_out(tmp_path, is_mended=True), module=begin))
-    lines = said.splitlines()
+    lines = [line for line in said.splitlines() if "has given no executor" not in line]  # as a busy machine is slow to
     assert code == 1 and len(lines) == 2, said
     there, here = re.fullmatch(
         r"ratebed: \S+: the code there has the hash (\w{16}), here it is (\w{16}); nothing was run there; .*", lines[1]
