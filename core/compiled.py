@@ -3,13 +3,19 @@
 Numba's cache notices changes of the decorated file alone, not of functions that it inlines from
 elsewhere (``systems.parts.token_bucket``): old machine code would run under new run ids.  So the
 folder's name is a hash of everything that a kernel can be made of.
+
+And it numbers the files of a kernel's signatures.  Two processes that keep two of them at once give both the
+same number; from then on one signature's machine code is run for the other: an integer is read as a float, and
+nobody is told.  So each file has a name of its own.
 """
 
 import hashlib
 import os
+import secrets
 from pathlib import Path
 
 import numba
+from numba.core import caching
 
 _ROOT = Path(__file__).resolve().parents[1]
 _SOURCES = (
@@ -36,4 +42,13 @@ def _cache_folder() -> Path:
 if not os.environ.get("NUMBA_CACHE_DIR"):
     numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
 
+
+class KernelFiles(caching.IndexDataCacheFile):
+    """A kernel's index and its files of machine code.  What two processes keep at once is lost to one at worst."""
+
+    def _data_name(self, number: int) -> str:
+        return f"{secrets.token_hex(8)}-{super()._data_name(number)}"  # type: ignore[no-untyped-call]
+
+
+caching.IndexDataCacheFile = KernelFiles  # type: ignore[misc]
 njit = numba.njit
