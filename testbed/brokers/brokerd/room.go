@@ -67,21 +67,34 @@ func (t *topic) hold(bytes int64) {
 }
 
 // recount finds out what has been finished. A body is there until the slowest channel has finished it; nsqd's pumps,
-// the topic's and each client's, may have a message in hand that is in no queue.
+// the topic's and each client's, may have a message in hand that is in no queue. Messages move on while they are
+// counted: each place is looked at after the one that they come from, so that one is counted twice rather than not at
+// all.
 func (t *topic) recount() {
-	waiting, inHand := int64(t.line.length), int64(1)
-	for _, its := range t.room.nsqd.GetStats(t.name, "", false).Topics {
-		slowest := int64(0)
-		for _, channel := range its.Channels {
-			slowest = max(slowest, channel.Depth+int64(channel.InFlightCount+channel.DeferredCount))
-			inHand += int64(channel.ClientCount)
-		}
-		waiting += its.Depth + slowest
+	waiting, inHand := int64(t.line.length)+t.stats().Depth, int64(1)
+	depths := map[string]int64{}
+	for _, channel := range t.stats().Channels {
+		depths[channel.ChannelName] = channel.Depth
 	}
+	slowest := int64(0)
+	for _, channel := range t.stats().Channels {
+		given := int64(channel.InFlightCount + channel.DeferredCount)
+		slowest = max(slowest, depths[channel.ChannelName]+given)
+		inHand += int64(channel.ClientCount)
+	}
+	waiting += slowest
 	t.hold(min(0, (waiting+inHand)*t.holding.largest-t.holding.bytes))
 	if waiting == 0 {
 		t.holding.largest = 0
 	}
+}
+
+// stats is what nsqd says of the topic now; nothing of one that it does not have.
+func (t *topic) stats() nsqd.TopicStats {
+	for _, its := range t.room.nsqd.GetStats(t.name, "", false).Topics {
+		return its
+	}
+	return nsqd.TopicStats{}
 }
 
 // recount counts all topics anew while they seem to take much: one that is at rest does not do so by itself.
