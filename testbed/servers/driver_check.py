@@ -28,7 +28,7 @@ NOBODY, NOBODYS_PORT = "127.99.99.99", 1  # where nobody listens: who listens at
 GARBAGE = (b"", b"{}", b"null", b"\x00\xff", b"UNDER_LIMIT", b'{"error": "deadline exceeded"}')
 ERRORS = (100, 301, 400, 401, 404, 408, 500, 502, 503, 504)  # which no limiter's verdict is
 SURVIVORS = 8  # users who ask after a crash
-ATTEMPTS = 5  # to see within a period whether nodes know of each other: a busy machine is no fault of theirs
+ATTEMPTS = 5  # to see what takes a machine that is not too busy, which is no fault of theirs
 _PATIENCE = 1.5  # of a node's time-out, at whose end an error of the server's own is only sent
 NO_ANSWER = "does not answer within"  # of ``ServerProcess.wait_for``
 _SECRET = "conformance"
@@ -134,18 +134,24 @@ class _Trial:
             servers.stop()
 
     def admits_its_limit(self, servers: ServerGroup) -> None:
-        """N of 2N at once at one node, and N again when nothing of these counts any more."""
+        """N of 2N at once at one node, and N again when nothing of these counts any more.
+
+        The latter in one look of several: a server's clock may go slower than ours (HAProxy's leaves out what it stood
+        still beyond 100 ms), and a busy machine is no fault of theirs.
+        """
         count, period_s = self._count, float(self.quota.period)
         with self._asker(servers, self.nodes[0]) as ask:
-            for turn in ("at once", "a period later"):
-                begun_s = self._align()
-                admitted = sum(self._verdict(ask, "conformance") for _ in range(2 * count))
-                took_s = time.time() - begun_s
+            for turn, pause_s, looks in (("at once", 0.0, 1), ("a period later", 2 * period_s, ATTEMPTS)):
+                for _ in range(looks):
+                    time.sleep(pause_s)  # and then into the window after the next
+                    begun_s = self._align()
+                    admitted = sum(self._verdict(ask, "conformance") for _ in range(2 * count))
+                    took_s = time.time() - begun_s
+                    if admitted >= count:
+                        break
                 if not count <= admitted <= self._most(took_s):
                     what = f"{self.driver.key} admits {admitted} of {2 * count} {turn} (in {took_s:.3f} s)"
                     raise SystemFault(what, f"its limit is {self.quota}, of which {count} at this node")
-                if turn == "at once":
-                    time.sleep(2 * period_s)  # and then into the window after the next
 
     def weighs_costs(self, servers: ServerGroup) -> None:
         """A request of cost 2 takes two tokens, or ``ask`` refuses it: taken for one it would pass unseen."""

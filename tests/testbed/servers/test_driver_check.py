@@ -1,8 +1,12 @@
 """The suite that deployed limiters must pass: a sound one does, and each canary breaks the rule that it is for."""
 
+import os
+import signal
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Timer
 from typing import Any
 
 import pytest
@@ -27,6 +31,7 @@ from testbed.hosts.mininet.site import MininetSite
 from testbed.servers.driver_check import _Trial, check_driver, check_errors
 from testbed.topologies.topology import mesh
 from tests.live import needs
+from tests.processes import freeze
 
 pytestmark = pytest.mark.slow
 
@@ -267,3 +272,34 @@ def test_a_machine_too_slow_to_say_whether_nodes_know_each_other_is_no_fault_of_
         trial = _Trial(Windows("lonely"), site, NAMES, Config(rate="12000"))
         with trial.running(trial.driver) as servers, pytest.raises(MachineError, match=r"within 0\.0005 s, 5 times"):
             trial.tells_others(servers, between_hosts=False)
+
+
+class StandsStill(haproxy.HAProxy):
+    """Its processes stand still for a while, soon after the first 12 verdicts."""
+
+    def __init__(self) -> None:
+        self.given, self.pids = 0, list[int]()
+
+    def verdict(self, answer: Any) -> bool | None:
+        self.given += 1
+        if self.given == 12:
+            Timer(0.1, self._stand_still).start()
+        return super().verdict(answer)
+
+    def _stand_still(self) -> None:
+        for pid in self.pids:
+            freeze(pid)
+        time.sleep(2.5)  # of the 3 s until the second look
+        for pid in self.pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+@needs("haproxy")
+def test_a_server_that_stood_still_with_its_clock_keeps_its_word_later(tmp_path: Path) -> None:
+    """HAProxy's clock gains at most 100 ms more than it meant to sleep, so the period ends later than by ours."""
+    driver = StandsStill()
+    with LocalSite(mesh("three", NAMES, 0), tmp_path / "run", tmp_path) as site:
+        trial = _Trial(driver, site, NAMES, driver.config(capacity=6, rate="6", counter="all"))
+        with trial.running(driver) as servers:
+            driver.pids = [process.pid for _, process in servers.processes]
+            trial.admits_its_limit(servers)
