@@ -190,21 +190,24 @@ class _Trial:
             raise SystemFault(f"{self.driver.key}: no byte has left a host", "its processes must meet")
 
     def survives(self, servers: ServerGroup) -> None:
-        """After the crash of the last node's processes the first ones answer in time, be it by an error.
+        """After the crash of the last node's processes the first ones answer in time, be it by an error, all but one.
 
-        Of several users: what a dead peer knew may be one's own.  Who has but one store has no other to go on with.
+        A busy machine may hold one up.  Of several users: what a dead peer knew may be one's own.  Who has but one
+        store has no other to go on with.
         """
         victim, bound_s = self.nodes[-1], span_ns(self.driver.key, "timeout", self.config.timeout) / SECOND_NS
         if not any(beside == victim for beside, _ in servers.processes):
             return
         with self._asker(servers, self.nodes[0]) as ask:
             servers.kill(victim)
+            slow_s = list[float]()
             for number in range(SURVIVORS):
                 begun_s = time.monotonic()
                 ask(self.driver.ask(f"survivor{number}", 1, self.quota, self.config))
                 took_s = time.monotonic() - begun_s
-                if took_s > _PATIENCE * bound_s:
-                    what = f"{self.driver.key}: after a crash elsewhere an answer took {took_s:.1f} s"
+                slow_s += [took_s] * (took_s > _PATIENCE * bound_s)
+                if len(slow_s) > 1:
+                    what = f"{self.driver.key}: after a crash elsewhere an answer took {max(slow_s):.1f} s"
                     raise SystemFault(what, f"a node waits {bound_s:g} s: see its log")
 
     def refuses_strangers(self, start_s: float) -> None:

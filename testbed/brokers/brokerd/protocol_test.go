@@ -72,6 +72,18 @@ func expect(t *testing.T, conn net.Conn, kind uint32, begin string) {
 	}
 }
 
+// expectPastHearts is for a client whose heart a busy machine lets beat at any time.
+func expectPastHearts(t *testing.T, conn net.Conn, kind uint32, begin string) {
+	t.Helper()
+	is, data := frame(t, conn)
+	for string(data) == "_heartbeat_" {
+		is, data = frame(t, conn)
+	}
+	if is != kind || !strings.HasPrefix(string(data), begin) {
+		t.Errorf("frame %d %q; want %d %q", is, data, kind, begin)
+	}
+}
+
 func expectEnd(t *testing.T, conn net.Conn) {
 	t.Helper()
 	if _, err := conn.Read(make([]byte, 1)); err == nil {
@@ -184,11 +196,11 @@ func TestIdentityHeartbeatAndFarewell(t *testing.T) {
 	expect(t, ours, frameResponse, `{"max_rdy_count"`)
 	for _, conn := range []net.Conn{ours, stock} {
 		write(t, conn, pub("t", "hello"))
-		expect(t, conn, frameResponse, "OK")
+		expectPastHearts(t, conn, frameResponse, "OK")
 	}
 	expect(t, ours, frameResponse, "_heartbeat_")
 	write(t, ours, []byte("CLS\nPUB t\n")) // the answer to the first comes when the second is in hand
-	expect(t, ours, frameResponse, "CLOSE_WAIT")
+	expectPastHearts(t, ours, frameResponse, "CLOSE_WAIT")
 	gone := in.dismiss(its, nil, "MIGRATE 10.0.0.1:4150")
 	if gone.Told != 1 || gone.Closed != 1 {
 		t.Errorf("%+v", gone)
@@ -197,12 +209,12 @@ func TestIdentityHeartbeatAndFarewell(t *testing.T) {
 		t.Errorf("a stock client is not closed: %v", err)
 	}
 	write(t, ours, sized("late"))
-	expect(t, ours, frameResponse, "OK")
-	expect(t, ours, frameResponse, "MIGRATE 10.0.0.1:4150")
+	expectPastHearts(t, ours, frameResponse, "OK")
+	expectPastHearts(t, ours, frameResponse, "MIGRATE 10.0.0.1:4150")
 	if gone := in.dismiss(its, []int64{17, 99}, "CLOSE"); gone.Told != 1 || len(gone.Missing) != 1 {
 		t.Errorf("%+v", gone)
 	}
-	expect(t, ours, frameResponse, "CLOSE")
+	expectPastHearts(t, ours, frameResponse, "CLOSE")
 }
 
 func TestSilenceEndsAConnection(t *testing.T) {

@@ -29,6 +29,7 @@ NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables",
 TOPOLOGY = mesh("two", ["n1", "n2"], 0)
 LOAD_NS = 3 * SECOND_NS
 REQUESTS = poisson_requests(TOPOLOGY.node_names(), 6, 20.0, LOAD_NS, 3, sticky=False)
+PLAYS = 5  # until a busy machine cuts for about as long as it is told: when TCP sends again depends on that
 OPTIONS = {"capacity": 10, "rate": "1", "timeout": "500ms"}
 ROOT = Path(__file__).parents[3]
 
@@ -94,15 +95,20 @@ def test_a_server_that_is_killed_by_nobody_makes_the_run_invalid(tmp_path: Path)
 def test_a_crash_of_the_server_that_was_declared_is_not_blamed(tmp_path: Path) -> None:
     faults = Crash(SECOND_NS, "n1"), Restart(1_800 * MILLISECOND_NS, "n1")
     with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
-        journal = run(site, "redis-gcra", faults)
+        journal = run(site, "redis-gcra", faults, timeout="1500ms")
     check_excused(journal)
 
 
 @needs(*NETWORK)
 def test_a_partition_from_the_server_that_was_declared_is_not_blamed(tmp_path: Path) -> None:
     faults = Partition(SECOND_NS, ("n2",)), Heal(1_400 * MILLISECOND_NS, ("n2",))
-    with MininetSite(load_topology("full-mesh", {"nodes": 2, "delay": "5ms"}), tmp_path, tmp_path) as site:
-        journal = run(site, "redis-gcra", faults)
+    for number in range(PLAYS):
+        folder, topology = tmp_path / str(number), load_topology("full-mesh", {"nodes": 2, "delay": "5ms"})
+        with MininetSite(topology, folder / "run", folder) as site:
+            journal = run(site, "redis-gcra", faults)
+        (cut_ns, _), (healed_ns, _) = journal.journal.faults
+        if SECOND_NS // 4 < healed_ns - cut_ns < 6 * SECOND_NS // 10:
+            break
     check_excused(journal)
 
 

@@ -119,7 +119,7 @@ def test_release_is_exact_and_in_order(running, commands, tmp_path):
 
     def publish(publisher: int) -> None:
         client = Client(running.connect("ingress"), publisher)
-        for i in range(20):
+        for i in range(40):
             client.publish(topic, *(numbered(1000 * publisher + 10 * i + j, publisher) for j in range(10)))
             time.sleep(0.003 * (publisher + 1))
         client.close()
@@ -127,7 +127,7 @@ def test_release_is_exact_and_in_order(running, commands, tmp_path):
     threads = [threading.Thread(target=publish, args=(publisher,)) for publisher in range(4)]
     for thread in threads:
         thread.start()
-    received = [number_of(message) for message in reader.receive(800)]
+    received = [number_of(message) for message in reader.receive(1600)]
     for thread in threads:
         thread.join()
     rows, dropped = recorded(commands, tmp_path / "rows", topic)
@@ -140,7 +140,7 @@ def test_release_is_exact_and_in_order(running, commands, tmp_path):
     assert (released_ns >= exact_ns).all()  # never early, to the nanosecond
     assert (np.diff(released_ns) >= 0).all()
     assert (exact_ns - rows["stamp_ns"]).max() > 100_000_000  # the bucket was put to work
-    # A machine that is shared may stand still for half of it.
+    # A machine that is shared may stand still for half of these three seconds.
     assert np.quantile(released_ns - exact_ns, 0.2) < 50_000_000
 
 

@@ -224,7 +224,7 @@ def test_garbage_does_not_end_a_link_probe(tmp_path: Path) -> None:
 def test_a_publisher_host_that_stops_is_accounted_for_and_makes_the_run_invalid(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("testbed.brokers.traffic.COLLECT_S", 2.0)
+    monkeypatch.setattr("testbed.brokers.traffic.COLLECT_S", 5.0)
     with deployed() as live:
 
         def stop() -> None:

@@ -137,7 +137,7 @@ def test_what_zookeeper_acknowledged_outlives_it_and_so_do_sessions(far: Site, m
 
     through(monkeypatch, connect)
     with server:
-        client, other = kazoo_client(server.at, 8.0), kazoo_client(server.at, 1.0)
+        client, other = (kazoo_client(server.at, 8.0) for _ in range(2))
         client.start(), other.start()
         session = client.client_id
         client.create("/kept", b"1")

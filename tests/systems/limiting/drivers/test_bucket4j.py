@@ -168,7 +168,7 @@ def warm(askers: list[Asker]) -> None:
 @pytest.mark.slow
 def test_members_share_the_bucket_of_a_key(tmp_path: Path) -> None:
     capacity, rate = 10, 4
-    with grid(tmp_path, NODES, capacity=capacity, rate=str(rate)) as servers:
+    with grid(tmp_path, NODES, capacity=capacity, rate=str(rate), timeout="3s") as servers:
         servers.wait()
         of_one, of_all = [Asker(servers, "n1") for _ in range(4)], [Asker(servers, node) for node in [*NODES, "n1"]]
         warm([*of_one, *of_all])
@@ -187,7 +187,7 @@ def test_members_share_the_bucket_of_a_key(tmp_path: Path) -> None:
 @needs("bucket4j")
 @pytest.mark.slow
 def test_when_one_is_killed_the_others_answer_and_remember(tmp_path: Path) -> None:
-    timeout_s = 1.0
+    timeout_s = 3.0  # of a question: a busy machine's member may stand still for longer than a second
     with grid(tmp_path, NODES, capacity=1, rate="0.001", timeout=f"{timeout_s}s") as servers:
         servers.wait()
         askers = [Asker(servers, node) for node in ("n1", "n2")]
@@ -248,9 +248,9 @@ def test_a_run_counts_what_members_decide(tmp_path: Path) -> None:
     nodes, load_ns = ["n1", "n2"], 2 * SECOND_NS
     topology, system = mesh("two", nodes, 0), load_system("bucket4j")
     requests: Mapping[str, Any] = poisson_requests(nodes, 2, 30.0, load_ns, 3, sticky=False)
-    config = system.config(capacity=5, rate="5")
+    config = system.config(capacity=5, rate="5", timeout="3s")
     with LocalSite(topology, tmp_path, tmp_path) as site:
-        journal = run_requests_live(site, system, config, topology, requests, load_ns, 1, (), drain_ns=2 * SECOND_NS)
+        journal = run_requests_live(site, system, config, topology, requests, load_ns, 1, (), drain_ns=4 * SECOND_NS)
     decided = list(journal.requests()["decision"])
     assert set(decided) == {"admit", "reject"} and journal.answers is not None and journal.lost_servers == ()
     unanswered, last_s = journal.answers.unanswered_count, max(journal.requests()["decided_at_ns"]) / SECOND_NS

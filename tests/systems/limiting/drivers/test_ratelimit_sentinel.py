@@ -68,6 +68,7 @@ def test_the_real_one_keeps_its_word(tmp_path: Path) -> None:
 def test_where_the_first_redis_is_killed_the_replica_takes_its_place(tmp_path: Path) -> None:
     """Some seconds, in which the node decides alone; then there are verdicts again."""
     users, options = [f"u{i}" for i in range(400)], {"down_after": "1s", "timeout": "500ms", "on_failure": "closed"}
+    options["failover_timeout"] = "3s"  # both Sentinels left may vote for themselves, and again after twice that
     _, after = around_a_crash("ratelimit-sentinel", tmp_path, "n2", users, 18, **OPTIONS | options)
     decisions = [each.decision for each in after]
     assert len([*takewhile("reject".__eq__, decisions)]) >= 5

@@ -59,7 +59,8 @@ def test_a_profile_there(machines: Lab, tmp_path: Path) -> None:
     values = {(node, metric): value for _, node, metric, value in profiled.samples}
     due = 2 * 2 * 20.0 * 2  # topics, producers, messages a second, seconds
     assert values["broker1", "span_offered_count"] == pytest.approx(2 * due, abs=8)
-    assert values["broker1", "span_in_count"] == pytest.approx(due, rel=0.3)  # a busy machine takes some after it
+    # What a busy machine holds up comes into the span, or after it.
+    assert 0.2 * due < values["broker1", "span_in_count"] < 1.7 * due
     assert values["broker1", "span_lost_count"] == 0
     assert len(profiled.latency_ns) == values["broker1", "span_offered_count"]
     assert 0 < np.median(profiled.latency_ns) < SECOND_NS
