@@ -142,7 +142,7 @@ var suite = map[string]func(*player){
 		reader := p.subscriber("t", "ch", map[string]any{"msg_timeout": 4000}).says("RDY 1")
 		p.publisher().write(pub("t", "test body")).hears(frameResponse, "OK")
 		id, _, _ := reader.message()
-		for i := 0; i < 45; i++ { // together longer than the time-out
+		for i := 0; i < 60; i++ { // together longer than the time-out, and until nsqd first looks for such
 			time.Sleep(100 * time.Millisecond)
 			reader.says("TOUCH " + id)
 		}

@@ -67,9 +67,8 @@ func frame(t *testing.T, conn net.Conn) (uint32, []byte) {
 
 func expect(t *testing.T, conn net.Conn, kind uint32, begin string) {
 	t.Helper()
-	if is, data := frame(t, conn); is != kind || !strings.HasPrefix(string(data), begin) {
-		t.Errorf("frame %d %q; want %d %q", is, data, kind, begin)
-	}
+	is, data := frame(t, conn)
+	compare(t, is, data, kind, begin)
 }
 
 // expectPastHearts is for a client whose heart a busy machine lets beat at any time.
@@ -79,6 +78,11 @@ func expectPastHearts(t *testing.T, conn net.Conn, kind uint32, begin string) {
 	for string(data) == "_heartbeat_" {
 		is, data = frame(t, conn)
 	}
+	compare(t, is, data, kind, begin)
+}
+
+func compare(t *testing.T, is uint32, data []byte, kind uint32, begin string) {
+	t.Helper()
 	if is != kind || !strings.HasPrefix(string(data), begin) {
 		t.Errorf("frame %d %q; want %d %q", is, data, kind, begin)
 	}

@@ -172,6 +172,16 @@ def test_a_broker_that_dies_in_a_search_ends_it():
         live.close()
 
 
+def moved_to_first(broker, rate_rps, total_rps):
+    """Whether two brokers had all of the bucket at first, and the first of them much more of all of it some time later.
+
+    Not at last: of a broker that stands still in the last window nothing is known.
+    """
+    first, second = ([rps for which, rps in zip(broker, rate_rps, strict=True) if which == i] for i in (0, 1))
+    whole = [pair for pair in zip(first, second, strict=False) if sum(pair) == pytest.approx(total_rps)]
+    return whole[:1] == [(first[0], second[0])] and any(one > 1.2 * other for one, other in whole)
+
+
 def test_the_adaptor_moves_the_buckets_of_real_brokers():
     point = resolve(
         small(
@@ -183,17 +193,14 @@ def test_the_adaptor_moves_the_buckets_of_real_brokers():
             calibration="small",
             slo="calibrated",
             study="control",
-            study_options={"duration": "4s", "window": "1s", "profile": "5s"},
+            study_options={"duration": "6s", "window": "1s", "profile": "5s"},
         )
     )
     journal = carried_out(point)
     decisions = journal.tables["decisions"]
-    rates = list(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
-    first, last = dict(rates[:2]), dict(rates[-2:])
-    assert sum(last.values()) == pytest.approx(journal.bucket_rate_rps) == sum(first.values())
-    assert last[0] > 1.2 * last[1], "traffic went to the first broker"
+    assert moved_to_first(decisions["broker"], decisions["bucket_rate_rps"], journal.bucket_rate_rps)
     rounds = set(journal.tables["latency_histogram"]["round"].tolist())
-    assert rounds == {1, 2, 3, 4}
+    assert rounds == {1, 2, 3, 4, 5, 6}
     assert {"message_rate_rps", "backlog_count"} <= set(journal.tables["samples"]["metric"])
 
 

@@ -41,7 +41,7 @@ def test_a_path_that_is_cut_delays_or_loses_and_the_accounts_sum(side):
     try:
         whole = live.next_round(both, ROUND_NS)
         began_s = time.monotonic()
-        live.fresh_round(both, ROUND_NS)
+        live.fresh_round(both, 3 * ROUND_NS)  # a busy machine cuts late, and this must be in its midst
         assert time.monotonic() - began_s < 240
         account = live.findings.account
         assert account.accounted_count == account.offered_count

@@ -72,9 +72,9 @@ def dropped_count() -> int:
     return psutil.net_io_counters(pernic=True)["lo"].dropin
 
 
-def virtual(name: str, **options: Any) -> RequestJournal:
-    system = load_system(name)
-    return run_requests(system, system.config(**options), TOPOLOGY, REQUESTS, LOAD_NS, 1, drain_ns=SECOND_NS)
+def virtual(name: str, load_ns: int = LOAD_NS, **options: Any) -> RequestJournal:
+    system, requests = load_system(name), requests_of(load_ns)
+    return run_requests(system, system.config(**options), TOPOLOGY, requests, load_ns, 1, drain_ns=SECOND_NS)
 
 
 def decisions(journal: RequestJournal) -> Counter[str]:
@@ -144,7 +144,7 @@ def test_replicas_are_equal_after_the_drain(runs: dict[str, RequestJournal]) -> 
 
 
 def test_a_killed_node_loses_requests_and_comes_back_empty_or_with_a_copy(tmp_path: Path) -> None:
-    down, up = SECOND_NS, 1_500 * MILLISECOND_NS
+    down, up = SECOND_NS, 3 * SECOND_NS
 
     def run(copy_from: str) -> RequestJournal:
         folder, faults = tmp_path / (copy_from or "empty"), (Crash(down, "n2"), Restart(up, "n2", copy_from))
@@ -186,9 +186,11 @@ def test_a_system_in_a_file_whose_requests_are_decided_elsewhere(tmp_path: Path)
 
 def test_a_user_file_over_datagrams(tmp_path: Path) -> None:
     name = str(HERE.parents[2] / "docs" / "examples" / "my_limiter.py")
-    found, expected = live(tmp_path, name, period="200ms"), virtual(name, period="200ms")
+    options = {"load_ns": 5 * SECOND_NS, "period": "200ms"}
+    found, expected = live(tmp_path, name, **options), virtual(name, **options)
     assert decisions(found)["lost"] == 0
-    assert abs(decisions(found)["admit"] - decisions(expected)["admit"]) <= 0.1 * COUNT
+    # A second and a half in which a busy machine decides nothing costs what buckets cannot hold meanwhile: some 36.
+    assert abs(decisions(found)["admit"] - decisions(expected)["admit"]) <= 0.1 * decisions(expected).total()
     assert total(found, "sent_count") > 10
 
 
@@ -266,10 +268,10 @@ def test_a_process_that_dies_unplanned_ends_the_run(tmp_path: Path, victim: str,
 def test_skewed_clocks_are_the_nodes_own(tmp_path: Path) -> None:
     """A clock set far ahead refills the buckets of its node."""
     ahead = (ClockSkew(300 * MILLISECOND_NS, "n1", 600 * SECOND_NS),)
-    found = live(tmp_path, "static-split", ahead, capacity=3, rate="0.05")
+    found = live(tmp_path, "static-split", ahead, 4 * SECOND_NS, capacity=3, rate="0.05")
     rows = found.requests()
     admitted = Counter(
         node for node, decision in zip(rows["node"], rows["decision"], strict=True) if decision == "admit"
     )
     assert admitted["n1"] > admitted["n2"]
-    assert max(at_ns for at_ns in rows["decided_at_ns"]) < 3 * SECOND_NS  # rows bear true time
+    assert max(at_ns for at_ns in rows["decided_at_ns"]) < 60 * SECOND_NS  # rows bear true time

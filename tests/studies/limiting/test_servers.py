@@ -28,16 +28,15 @@ pytestmark = [pytest.mark.slow, needs("redis-gcra")]
 NETWORK = ("root", "namespaces", "mininet", "mnexec", "brctl", "ip", "iptables", "nfqueue")
 TOPOLOGY = mesh("two", ["n1", "n2"], 0)
 LOAD_NS = 3 * SECOND_NS
-REQUESTS = poisson_requests(TOPOLOGY.node_names(), 6, 20.0, LOAD_NS, 3, sticky=False)
 PLAYS = 5  # until a busy machine cuts for about as long as it is told: when TCP sends again depends on that
 OPTIONS = {"capacity": 10, "rate": "1", "timeout": "500ms"}
 ROOT = Path(__file__).parents[3]
 
 
-def run(site: Site, name: str, faults: Sequence[Fault] = (), **options: Any) -> RequestJournal:
-    system = load_system(name)
+def run(site: Site, name: str, faults: Sequence[Fault] = (), load_ns: int = LOAD_NS, **options: Any) -> RequestJournal:
+    system, requests = load_system(name), poisson_requests(TOPOLOGY.node_names(), 6, 20.0, load_ns, 3, sticky=False)
     return run_requests_live(
-        site, system, system.config(**OPTIONS | options), TOPOLOGY, REQUESTS, LOAD_NS, 1, faults, drain_ns=2 * SECOND_NS
+        site, system, system.config(**OPTIONS | options), TOPOLOGY, requests, load_ns, 1, faults, drain_ns=2 * SECOND_NS
     )
 
 
@@ -95,7 +94,7 @@ def test_a_server_that_is_killed_by_nobody_makes_the_run_invalid(tmp_path: Path)
 def test_a_crash_of_the_server_that_was_declared_is_not_blamed(tmp_path: Path) -> None:
     faults = Crash(SECOND_NS, "n1"), Restart(1_800 * MILLISECOND_NS, "n1")
     with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
-        journal = run(site, "redis-gcra", faults, timeout="1500ms")
+        journal = run(site, "redis-gcra", faults, 6 * SECOND_NS, timeout="1500ms")
     check_excused(journal)
 
 

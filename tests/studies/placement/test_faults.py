@@ -16,9 +16,9 @@ FAULTS = (
     Crash(2 * SECOND_NS, "store"),
     Restart(3 * SECOND_NS, "store"),
     Crash(8 * SECOND_NS, "broker1"),
-    Restart(11 * SECOND_NS, "broker1"),
+    Restart(9 * SECOND_NS, "broker1"),
 )
-SPAN_NS = 18 * SECOND_NS
+SPAN_NS = 16 * SECOND_NS
 
 
 def test_a_topic_outlives_its_broker_and_the_store() -> None:
@@ -31,8 +31,10 @@ def test_a_topic_outlives_its_broker_and_the_store() -> None:
     last = fate.born_ns > SPAN_NS - SECOND_NS
     assert last.sum() == RATE_RPS and (fate.latency_ns[last] >= 0).all(), "all is well at the end"
     # What waited for the broker came when it was back.
-    waited = (fate.born_ns > died_ns + SECOND_NS // 10) & (fate.born_ns < died_ns + SECOND_NS // 2)
-    assert waited.any() and (fate.latency_ns[waited] > SECOND_NS // 4).all()
+    back_ns = FAULTS[4].at_ns  # at the earliest; a busy machine is late with either
+    waited = (fate.born_ns > died_ns + SECOND_NS // 10) & (fate.born_ns < back_ns)
+    assert (waited.any() or died_ns > back_ns - SECOND_NS // 2) and (fate.latency_ns[waited] >= 0).all()
+    assert (fate.born_ns[waited] + fate.latency_ns[waited] >= back_ns).all()
     assert sums(journal)["elected_count"] == 2, "the manager stands again after the store's loss"
 
 

@@ -25,6 +25,7 @@ from testbed.hosts.ssh.site import SshSite
 from testbed.topologies.topology import load_topology
 from tests.harness.common import small
 from tests.live import needs
+from tests.studies.distribution.test_live import moved_to_first
 from tests.studies.distribution.up import up
 from tests.studies.limiting.given import run_requests_live
 from tests.testbed.hosts.ssh.lab import DISK, Lab
@@ -156,15 +157,12 @@ def test_a_controller_moves_buckets_there(machines: Lab, tmp_path: Path) -> None
     wanted = spec(machines, tmp_path, system="tb-adaptor", workload="shifting", study="control")
     changes = {
         "workload_options": {"publishers": PUBLISHERS, "shift_at": "1s", "share_after": 0.9},
-        "study_options": {"duration": "4s", "window": "1s", "profile": "5s"},
+        "study_options": {"duration": "6s", "window": "1s", "profile": "5s"},
     }
     point = resolve(replace(wanted, **changes))
     journal = carried_out(point)
     decisions = journal.tables["decisions"]
-    rates = list(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
-    rounds = [dict(rates[at : at + 2]) for at in range(0, len(rates), 2)]
-    assert all(sum(each.values()) == pytest.approx(sum(rounds[0].values())) for each in rounds)
-    assert any(each[0] > 1.2 * each[1] for each in rounds), "a broker that stands still in the last has it back"
+    assert moved_to_first(decisions["broker"], decisions["bucket_rate_rps"], journal.bucket_rate_rps)
 
 
 def test_a_limiter_with_a_node_that_crashes_there(machines: Lab, tmp_path: Path) -> None:
@@ -186,7 +184,7 @@ def test_a_limiter_with_a_node_that_crashes_there(machines: Lab, tmp_path: Path)
 @needs("redis-gcra")
 def test_a_limiters_server_runs_and_crashes_there(machines: Lab, tmp_path: Path) -> None:
     topology = load_topology("full-mesh", {"nodes": 2, "delay": "1ms"})
-    load_ns, drain_ns, system = 5 * SECOND_NS, 4 * SECOND_NS, load_system("redis-gcra")
+    load_ns, drain_ns, system = 9 * SECOND_NS, 4 * SECOND_NS, load_system("redis-gcra")
     requests = poisson_requests(topology.node_names(), 6, 15.0, load_ns, 1, sticky=False)
     faults = (Crash(2 * SECOND_NS, "n1"), Restart(4 * SECOND_NS, "n1"))
     config = system.config(capacity=8, rate="0.05", timeout="2500ms")

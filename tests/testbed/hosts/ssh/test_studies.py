@@ -54,13 +54,12 @@ def test_a_profile_there(machines: Lab, tmp_path: Path) -> None:
     topology = load_topology("srtm-lan", {"brokers": 1})
     inventory = str(machines.inventory(tmp_path / "hosts.toml", 1, 2))
     with SshSite(topology, tmp_path / "run", tmp_path, inventory=inventory) as site:
-        asked = ProfileRequest(topology, load, 3 * SECOND_NS, SECOND_NS, 1, 20 * MILLISECOND_NS, 0.5)
+        asked = ProfileRequest(topology, load, 7 * SECOND_NS, SECOND_NS, 1, 20 * MILLISECOND_NS, 0.5)
         profiled = run_profile(site, asked)
     values = {(node, metric): value for _, node, metric, value in profiled.samples}
-    due = 2 * 2 * 20.0 * 2  # topics, producers, messages a second, seconds
+    due = 2 * 2 * 20.0 * 6  # topics, producers, messages a second, seconds
     assert values["broker1", "span_offered_count"] == pytest.approx(2 * due, abs=8)
-    # What a busy machine holds up comes into the span, or after it.
-    assert 0.2 * due < values["broker1", "span_in_count"] < 1.7 * due
+    assert values["broker1", "span_in_count"] == pytest.approx(due, rel=0.3)  # a busy machine takes some after it
     assert values["broker1", "span_lost_count"] == 0
     assert len(profiled.latency_ns) == values["broker1", "span_offered_count"]
     assert 0 < np.median(profiled.latency_ns) < SECOND_NS
