@@ -188,7 +188,7 @@ def test_an_archive_that_is_not_there(make: Make) -> None:
 
 def test_a_limit_of_processors_holds_within_5_percent(make: Make) -> None:
     """In one of a few spans: in another somebody else of this machine takes it away, or a sample comes late."""
-    limit = 0.25
+    limit = 0.1  # far below what a busy machine of two cores has for each
     wanted = pytest.approx(limit, rel=0.05)
     site = make(options={"n1.cpus": limit})
     agent = start(site, "n1")
