@@ -148,7 +148,7 @@ CONCENTRATION = _rows(
 )
 TB_ADAPTOR = _rows(
     "systems/distribution/tb_adaptor.py",
-    "tests/systems/test_tb_adaptor.py",
+    "tests/systems/distribution/test_tb_adaptor.py",
     (
         "a limit that was overtaken is taken",
         "                self.newest_ns[topic] = decided_at_ns\n",
@@ -176,7 +176,7 @@ TB_ADAPTOR = _rows(
 )
 TOKEN_BUCKET = _rows(
     "systems/parts/token_bucket.py",
-    "tests/systems/test_token_bucket.py",
+    "tests/systems/parts/test_token_bucket.py",
     (
         "the largest part gives more than it has above the floor",
         "min(missing, parts[largest] - floor)",
@@ -433,7 +433,7 @@ PACKS = _rows(
 )
 CLAIMS = _rows(
     "collectors/store/claims.py",
-    "tests/collectors/test_claims.py",
+    "tests/collectors/store/test_claims.py",
     (
         "a killed command's claim counts for a week",
         "if is_dead(claim.name) or ",

@@ -9,7 +9,7 @@ import pytest
 from harness.campaign import finished_runs
 from harness.experiment import SCALES
 from paper_figs import FIGURES, all_claims, load_figure
-from tests.analysis.test_report import broken_links
+from tests.analysis.report.test_report import broken_links
 from tests.browser import browser, needs_browser
 from tests.command import process, ratebed
 from tests.harness.common import parquet_hashes

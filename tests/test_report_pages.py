@@ -6,7 +6,7 @@ import pytest
 from selenium.webdriver import ActionChains, Chrome, Keys
 from selenium.webdriver.common.by import By
 
-from tests.analysis.reports import written
+from tests.analysis.report.reports import written
 from tests.browser import browser, complaints, look, needs_browser
 from tests.pages import index_problems, page_problems, printed_text, shown, wait
 

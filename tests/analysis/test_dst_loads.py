@@ -12,7 +12,7 @@ from harness.run import execute
 from paper_figs.dst import fig5, fig7, loads
 from systems.parts import throttling
 from systems.parts.throttling_graphs import graph_named, laplacian
-from tests.systems.throttling_twins import admitted, over_throttling
+from tests.systems.parts.throttling_twins import admitted, over_throttling
 from workloads import load
 
 pytestmark = pytest.mark.slow

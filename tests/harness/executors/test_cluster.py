@@ -17,7 +17,7 @@ from harness.campaign import Campaign, finished_runs
 from harness.executors.local import LocalExecutor
 from harness.matrix import read_matrix
 from ratebed.options import SEED
-from tests.collectors.stored import assert_holds
+from tests.collectors.store.stored import assert_holds
 from tests.harness.common import parquet_hashes
 from tests.harness.executors.cluster import APART, Cluster, cluster, ratebed, why_not
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from studies.distribution import envelope_kernel
-from tests.systems.test_token_bucket import delays_by_definition
+from tests.systems.parts.test_token_bucket import delays_by_definition
 from tests.testbed.virtual.test_broker_kernel import Recorded
 
 SECOND_NS = 10**9

@@ -14,7 +14,7 @@ from harness.run import check_all, execute
 from systems.parts import throttling
 from systems.parts.throttling_graphs import DST_1, laplacian
 from tests.harness.common import parquet_hashes
-from tests.systems.throttling_twins import admitted as granted
+from tests.systems.parts.throttling_twins import admitted as granted
 from workloads import load
 
 CYCLES = 40

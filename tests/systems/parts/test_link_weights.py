@@ -9,7 +9,7 @@ from core.errors import SpecError
 from systems.parts.laplacian import fastest_phi_cr, most_robust_cycle, phi_cr, phi_ss
 from systems.parts.link_weights import fastest, most_robust
 from systems.parts.throttling_graphs import Graph, complete, graph_named, laplacian, overlaid, path, star, unweighted
-from tests.systems.test_laplacian import graphs
+from tests.systems.parts.test_laplacian import graphs
 
 ALIKE = {
     "complete": complete(5),

@@ -12,7 +12,7 @@ from systems.parts.coordinates import Coordinates, distances_s, one_of
 from systems.parts.vivaldi import SERF, Coordinate, origin
 from systems.parts.vivaldi_kernel import ClusterState, begin, coordinates, run_rounds, update, warmed
 from systems.parts.vivaldi_twin import TwinCluster
-from tests.systems import phantoms
+from tests.systems.parts import phantoms
 
 
 def expect_equal(found: Coordinates, wanted: Coordinates) -> None:

@@ -1,6 +1,6 @@
 """The token bucket's vectors are what the integer step gives; the Go broker's tests read the same file.
 
-``python -m tests.systems.test_token_bucket_vectors`` writes them anew.
+``python -m tests.systems.parts.test_token_bucket_vectors`` writes them anew.
 """
 
 import json

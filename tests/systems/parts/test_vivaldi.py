@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from core.seeds import generator
 from systems.parts.vivaldi import SERF, Coordinate, Rules, Vivaldi, distance_s, origin, raw_distance_s
-from tests.systems import phantoms
+from tests.systems.parts import phantoms
 
 FLAT = Rules(dimensions=2)
 PARTS = st.floats(-0.2, 0.2)

@@ -26,10 +26,10 @@ from collectors.store.keeping import Store, write_here
 from collectors.store.log import StoredPart, StoreState
 from collectors.writer import set_aside
 from core.errors import MachineError
-from tests.collectors.stored import assert_holds, stored
+from tests.collectors.store.stored import assert_holds, stored
 from tests.runs import write_small_run
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SEEDS = range(1, 7)
 APPEND = log.append  # before any test has put another in its place
 

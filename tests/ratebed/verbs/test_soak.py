@@ -13,7 +13,7 @@ from ratebed.verbs import show as showing
 from ratebed.verbs.soak import soak
 from systems.api import Effect, Event
 from systems.distribution.tb_adaptor import ADAPTOR, BrokerAgent
-from tests.harness.planted import adaptor_drops_a_fraction
+from tests.harness.soak.planted import adaptor_drops_a_fraction
 
 SEED = next(seed for seed in range(1, 100) if system_of(seed) == "tb-adaptor")
 

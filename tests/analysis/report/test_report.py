@@ -20,7 +20,7 @@ from analysis.report.live import run_usages, usage_over_time
 from analysis.report.numbers import number
 from analysis.verdicts import Check, Judgement, Tried, above, within
 from core.errors import MachineError
-from tests.analysis.reports import PAPERS, RESULTS, SECTIONS, TABLES, TRIED, USAGE, context, result, written
+from tests.analysis.report.reports import PAPERS, RESULTS, SECTIONS, TABLES, TRIED, USAGE, context, result, written
 
 VOID = {"meta", "img", "br", "link", "hr", "input"}
 

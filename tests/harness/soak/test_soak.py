@@ -32,7 +32,7 @@ from systems.loader import load_system
 from systems.placement.messages import Follow
 from testbed.faults import Handover, LinkFault, Restart, read_faults
 from testbed.virtual.scheduler import EventLoop
-from tests.harness.planted import adaptor_drops_a_fraction, begin_where_an_adaptor_drops_a_fraction
+from tests.harness.soak.planted import adaptor_drops_a_fraction, begin_where_an_adaptor_drops_a_fraction
 from tests.tidy import ROOT
 
 SEEDS = st.integers(1, 10**6)

@@ -10,8 +10,8 @@ from core.seeds import generator
 from systems.parts.laplacian import largest_cycle, logarithmic_step
 from systems.parts.throttling import MEASURES, performance, step, trajectory
 from systems.parts.throttling_graphs import NAMED, Graph, graph_named, laplacian, neighbours, path
-from tests.systems.test_laplacian import SEEDS, graphs
-from tests.systems.throttling_twins import admitted, over_throttling
+from tests.systems.parts.test_laplacian import SEEDS, graphs
+from tests.systems.parts.throttling_twins import admitted, over_throttling
 
 
 def literal_step(graph: Graph, x: list[float], p: list[float], g: float) -> list[float]:

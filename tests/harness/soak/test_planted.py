@@ -8,7 +8,7 @@ import pytest
 from harness.soak.draw import draw, system_of
 from harness.soak.shrink import shrink
 from harness.soak.trial import Played, play
-from tests.harness.planted import PLANTED, Planted
+from tests.harness.soak.planted import PLANTED, Planted
 
 SEEDS = 1_000
 

@@ -12,7 +12,7 @@ from tests.command import ratebed
 from tests.harness.common import parquet_hashes
 from tests.runs import write_small_run
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.mark.slow

@@ -15,7 +15,7 @@ from ratebed.pipeline import sections
 from tests import command
 
 pytestmark = pytest.mark.slow
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 KEY = "dst-table4"  # analytic: without a run
 
 
