@@ -47,7 +47,7 @@ def pairs_of(folders: Iterable[Path]) -> list[Pair]:
         manifest = read_manifest(folder)
         spec, started_at = manifest["spec"], manifest["started_at"]
         options = {} if spec["testbed"] == VIRTUAL else spec.get("testbed_options", {})
-        key = (_point(spec), spec["testbed"], json.dumps(options, sort_keys=True))
+        key = (_point(manifest), spec["testbed"], json.dumps(options, sort_keys=True))
         if key not in latest or latest[key][0] < started_at:
             latest[key] = started_at, folder, manifest
     virtual = {point: folder for (point, testbed, _), (_, folder, _) in latest.items() if testbed == VIRTUAL}
@@ -63,11 +63,12 @@ def pairs_of(folders: Iterable[Path]) -> list[Pair]:
 _BESIDE = ("testbed", "testbed_options", "keep")
 
 
-def _point(spec: Json) -> str:
-    """What two runs of a pair have in common: everything but where they were made."""
+def _point(manifest: Json) -> str:
+    """What two runs of a pair have in common, and what is in the files they read: not where they were made."""
+    spec = manifest["spec"]
     own = set(map(str, spec.get("testbed_options", {}).values()))
     kept = {name: value for name, value in spec.items() if name not in _BESIDE}
-    kept["inputs"] = [name for name in spec.get("inputs", ()) if name not in own]
+    kept["inputs"] = {name: digest for name, digest in manifest.get("inputs", {}).items() if name not in own}
     return json.dumps(kept, sort_keys=True)
 
 

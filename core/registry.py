@@ -9,7 +9,7 @@ import dataclasses
 import importlib
 import inspect
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from importlib.util import find_spec
@@ -38,6 +38,16 @@ OUTSIDE = {  # what may come from outside the tree -> the group of entry points
 }
 Made = TypeVar("Made")
 NUMBER_LIMIT = 2**63
+
+
+@dataclasses.dataclass(frozen=True)
+class InputFiles:
+    """Note of an option's type, ``Annotated[str, InputFiles(of)]``: the files that are read where it is set.
+
+    ``of``: them, of its value and of all options; by default the value is the path of the only one.
+    """
+
+    of: Callable[[str, Options], Iterable[str]] = lambda path, options: [path]
 
 
 def lookup(kind: str, registry: Mapping[str, str], name: str) -> Any:
@@ -134,6 +144,32 @@ def configure(kind: str, factory: Callable[..., Made], options: Options) -> Made
         if parameter.default is parameter.empty and name not in values:
             raise SpecError(f"{kind} needs option {name!r}", "set it")
     return factory(**values)
+
+
+def files_named(factory: Callable[..., object], options: Options) -> Iterator[str]:
+    """The input files that ``options`` name of what ``factory`` takes.
+
+    They are those of types with a note ``InputFiles``, and a config's fields with ``workloads.api.INPUT_FILE`` as
+    metadata.  SpecError where one cannot be read that names others.
+    """
+    for name, (default, note) in _file_options(factory).items():
+        if value := options.get(name, default):
+            yield from note.of(str(value), options)
+
+
+@lru_cache(maxsize=256)
+def _file_options(factory: Callable[..., object]) -> dict[str, tuple[object, InputFiles]]:
+    """The options that name files, each with its default, None if it has none."""
+    parameters, hints = _taken_by(factory)
+    fields = dataclasses.fields(factory) if dataclasses.is_dataclass(factory) else ()
+    notes = {field.name: InputFiles() for field in fields if field.metadata.get("input_file")}
+    for name, its in hints.items():
+        notes.update((name, note) for note in getattr(its, "__metadata__", ()) if isinstance(note, InputFiles))
+    defaults = {name: parameters[name].default for name in notes}
+    return {
+        name: (None if default is inspect.Parameter.empty else default, notes[name])
+        for name, default in defaults.items()
+    }
 
 
 @lru_cache(maxsize=256)

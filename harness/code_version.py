@@ -4,7 +4,7 @@ Imports are followed from the harness' run and from what the spec names: its stu
 system, and on real hosts what this declares, workload, topology and testbed.  Of a registry (a dict of names ->
 "module:OBJECT") only the entries that the spec uses count: neither a new line in it nor a new file voids anything.
 So it is with installed packages that add something to the tree.  Files outside it, ``path.py:SYSTEM``, are among the
-run's inputs (``RunSpec.input_digests``); what of ours they import is followed from here.
+run's inputs (``studies.inputs``); what of ours they import is followed from here.
 """
 
 import ast
@@ -23,6 +23,7 @@ from core.files import files_of as files_outside
 from core.files import is_file
 from core.registry import known, packages
 from studies import STUDIES, load_study
+from studies.inputs import run_id
 from studies.spec import RunSpec
 from systems import SYSTEMS
 from systems.loader import declared, load_system
@@ -54,7 +55,7 @@ class _Source:
 
 def id_of(spec: RunSpec) -> str:
     """The id of a run, by this code; SpecError for an input file that cannot be read."""
-    return spec.run_id(code_hash(spec))
+    return run_id(spec, code_hash(spec))
 
 
 def code_hash(spec: RunSpec, root: Path = ROOT) -> str:

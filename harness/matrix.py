@@ -32,9 +32,7 @@ from systems.loader import load_system
 from systems.parts.limit import per_period
 from testbed.topologies.topology import TOPOLOGIES
 from workloads import load as load_workload
-from workloads.api import input_files
 
-_TABLES = ("table", "servers")  # options of topologies that are input files; workloads declare theirs
 _OPTIONS = tuple(f"{axis}_options" for axis in CONFIGURED)
 
 
@@ -189,9 +187,7 @@ def _spec(values: Json, where: str) -> RunSpec:
     with _told(where):
         system, workload = str(values["system"]), str(values["workload"])
         options = _said_per_period(system, values["system_options"])
-        files = [str(file) for name in _TABLES if (file := values["topology_options"].get(name))]
-        files += input_files(load_workload(workload).configure(values["workload_options"])).values()
-        fields = {"study": _study(system, workload), **values, "system_options": options, "inputs": tuple(files)}
+        fields = {"study": _study(system, workload), **values, "system_options": options}
         spec = msgspec.convert(fields, RunSpec)
         try:
             check_all([spec])

@@ -21,6 +21,7 @@ from core.registry import changed, configure
 from harness.code_version import changed_since, code_hash, commit
 from studies import load_study
 from studies.api import Asked, Journal, Point, Study, point_slo_ns, round_ns
+from studies.inputs import input_digests
 from studies.spec import RunSpec
 from studies.tables import sample_rows
 from systems import SYSTEMS
@@ -105,7 +106,7 @@ def execute(
 
     ``place``: where the run is to be instead of on its testbed, with somebody who disturbs it, say.
     """
-    started, began, inputs = datetime.now(UTC), perf_counter(), spec.input_digests()
+    started, began, inputs = datetime.now(UTC), perf_counter(), input_digests(spec)
     point = resolve(spec)
     point = replace(point, testbed=place(point.testbed))
     journal = carried_out(point)

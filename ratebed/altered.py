@@ -1,18 +1,15 @@
 """Options that a user sets in figures' grids, ``--set system.band=0.5``: where they hold and where they cannot."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from inspect import signature
 
 import msgspec
 
 from core.errors import SpecError
 from core.records import Options
-from core.registry import hint, lookup
+from core.registry import hint
 from harness.experiment import RunSpec
-from studies import load_study
-from systems.loader import load_system
-from testbed.topologies.topology import TOPOLOGIES
-from workloads import load as load_workload
+from studies.inputs import factories_of
 
 WHOLE_AXES = ("slo", "round")  # of these a figure's grid can have another value; what it compares is its own
 
@@ -50,16 +47,6 @@ def options_of(spec: RunSpec) -> Options:
         f"{axis}.{name}": getattr(spec, f"{axis}_options").get(name)
         for axis, factory in factories_of(spec).items()
         for name in signature(factory).parameters
-    }
-
-
-def factories_of(spec: RunSpec) -> dict[str, Callable[..., object]]:
-    """Axis -> what is made with its options."""
-    return {
-        "system": load_system(spec.system).config,
-        "workload": load_workload(spec.workload).config,
-        "topology": lookup("topology", TOPOLOGIES, spec.topology),
-        "study": load_study(spec.study).config,
     }
 
 

@@ -36,7 +36,6 @@ from ratebed.progress import RunProgress
 from ratebed.settings import VIRTUAL, FigureSetting, other_ground, other_readings, setting_of
 from systems.loader import load_system
 from testbed import load_testbed
-from testbed.brokers.model import calibration_path
 from testbed.servers.found import servers_of
 
 if TYPE_CHECKING:
@@ -143,19 +142,12 @@ def adapted(spec: RunSpec, request: RunRequest, compares: bool = False) -> RunSp
     calibration = (
         spec.calibration if spec.calibration == "bucket-only" or not request.calibration else request.calibration
     )
-    inputs = (*spec.inputs, str(calibration_path(calibration))) if calibration.endswith(".toml") else spec.inputs
     stays = not request.testbed or (compares and spec.testbed == VIRTUAL)
     testbed = spec.testbed if stays else request.testbed
     options = spec.testbed_options
     if request.testbed_options and not (compares and testbed == VIRTUAL):
         options = {**options, **request.testbed_options}
-    return msgspec.structs.replace(
-        spec,
-        testbed=testbed,
-        testbed_options=options,
-        calibration=calibration,
-        inputs=(*inputs, *load_testbed(testbed).input_files(options)),
-    )
+    return msgspec.structs.replace(spec, testbed=testbed, testbed_options=options, calibration=calibration)
 
 
 def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:

@@ -12,8 +12,8 @@ from core.errors import SpecError
 from core.records import Json, Row
 from harness.code_version import ROOT, files_of
 from harness.experiment import RunSpec
-from ratebed.altered import factories_of
 from ratebed.pairing import RunPair, Side, flat
+from studies.inputs import factories_of
 
 UNKNOWN = "unknown files"
 _HOST = ("host", "platform")

@@ -23,6 +23,7 @@ from harness.run import execute
 from paper_figs import FIGURES, all_claims, load_figure, paper_of, paper_of_claims
 from paper_figs.catalogue import joined_claims
 from ratebed.verbs.clean import _uselessness
+from studies.inputs import inputs_of
 from studies.spec import RunSpec
 from systems.loader import load_system
 from testbed.servers.found import load_server, servers_of
@@ -299,7 +300,7 @@ def test_matrix_files_take_every_kind_by_its_path(tmp_path: Path) -> None:
     }
     matrix.write_text("[[grid]]\n" + "".join(f'{kind} = "{EXAMPLES / file}"\n' for kind, file in kinds.items()))
     (spec,) = read_matrix(matrix, 1)
-    assert {Path(name).name for name in spec.input_digests()} == {file.partition(":")[0] for file in kinds.values()}
+    assert {Path(name).name for name in inputs_of(spec)} == {file.partition(":")[0] for file in kinds.values()}
 
 
 # --- installed packages -------------------------------------------------------------------------

@@ -38,6 +38,7 @@ from harness.code_version import code_hash, id_of
 from harness.executors.api import work
 from harness.executors.orders import Errand, Order, Told
 from harness.experiment import RunSpec
+from studies.inputs import inputs_of
 
 STRIKES = 2  # executors that ended over a run by itself, until it is not begun any more
 
@@ -84,7 +85,7 @@ def _differing(asked: Errand) -> str:
         return f"{error} (all hosts must have it under this path)"
     if code != asked["code"]:
         return f"the code of run {asked['run_id']} has the hash {code[:16]} there, here it is {asked['code'][:16]}"
-    files = ", ".join(spec.input_digests())
+    files = ", ".join(inputs_of(spec))
     return "" if run_id == asked["run_id"] else f"of run {asked['run_id']}, {files or 'the spec'} is another there"
 
 

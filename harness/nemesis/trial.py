@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from collectors.integrity import check_run, read_manifest
 from core.errors import HarnessError, MachineError
-from harness.code_version import code_hash
+from harness.code_version import id_of
 from harness.experiment import RunSpec
 from harness.nemesis.audit import counted, is_named, missed, told_wrong, unbelieved, unnamed
 from harness.nemesis.disk import run_on_small_disk
@@ -66,7 +66,7 @@ Parts = tuple[str, tuple[str, ...], tuple[str, ...], Fates | None, tuple[Strike,
 def _disturbed(schedule: LiveSchedule, folder: Path) -> Parts:
     ground = GROUNDS[schedule.ground]
     spec = ground.make(schedule.testbed, schedule.seed, schedule.load_ns, schedule.faults)
-    run_id = spec.run_id(code_hash(spec))
+    run_id = id_of(spec)
     kept, run = folder / "kept", folder / "runs" / run_id
     kept.mkdir()
     run.parent.mkdir()

@@ -143,7 +143,6 @@ def _spec(
         topology_options=place,
         study="limiting",
         study_options={**lasts, **study, **({"faults": list(faults)} if faults else {})},
-        inputs=load.inputs,
     )
 
 

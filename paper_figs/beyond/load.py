@@ -50,14 +50,13 @@ OPTIONS = (
 
 
 class Load(NamedTuple):
-    """A workload with its options, the files that it reads, and the limit.
+    """A workload with its options, and the limit.
 
     ``threshold``: of frequency analysis; ``span_s``: its length, ``duration``: the same where it has to be said.
     """
 
     workload: str
     options: dict[str, object]
-    inputs: tuple[str, ...]
     capacity: int
     rate: str
     threshold: str
@@ -112,7 +111,7 @@ def synthetic(capacity: int, rate: str, users: int, nodes: int) -> Load:
     options: dict[str, object] = {"users": users, "rate_rps": lowest * rate_rps, "highest_rps": highest * rate_rps}
     options |= {"sticky": False, "uneven": True}
     threshold = f"{max(1, round(1000 * nodes / rate_rps))}ms"
-    return Load("requests", options, (), capacity, rate, threshold, span_s, f"{span_s}s")
+    return Load("requests", options, capacity, rate, threshold, span_s, f"{span_s}s")
 
 
 @lru_cache(maxsize=8)
@@ -132,7 +131,7 @@ def _from_log(
     requests = part.columns()
     capacity, rate = limit or auto_limit(requests.at_ns, requests.user, requests.cost)[:2]
     threshold, span_s = threshold_of(requests, capacity, rate, nodes), float(ceil(requests.at_ns[-1] / SECOND_NS))
-    return Load(workload, options, (path,), capacity, rate, threshold, span_s)
+    return Load(workload, options, capacity, rate, threshold, span_s)
 
 
 def _workload_of(path: str, columns: str) -> str:

@@ -53,7 +53,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
         table = read(options[OPTION.name])
         mended = {"table": table.path, "repair": "detour", **drawn}
         specs += [
-            policies.point(scale, "matrix-sites", {**mended, "sites": number}, table.inputs, **game)
+            policies.point(scale, "matrix-sites", {**mended, "sites": number}, **game)
             for number in sorted({min(number, len(table.places)) for number in sites})
         ]
     return specs

@@ -25,7 +25,7 @@ from paper_figs.style import Style, style_of
 
 CITIES = "New York, London, Singapore, Sao Paulo, Sydney"
 NODES = 5
-LOAD = Load("data-set", {"set": "A", "capacity": 30, "rate": "0.3"}, (), 30, "0.3", THRESHOLD, span_s=300)
+LOAD = Load("data-set", {"set": "A", "capacity": 30, "rate": "0.3"}, 30, "0.3", THRESHOLD, span_s=300)
 FROM_S, UNTIL_S = 90, 150
 STEP_S = 10
 ORACLES_SERVER = "n2"  # up in every scenario

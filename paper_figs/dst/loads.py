@@ -50,7 +50,6 @@ def point(
         topology_options={"nodes": SERVERS, "delay": delay},
         study="throttling",
         study_options={"cycles": cycles, **(study or {})},
-        inputs=(offered["path"],) if "path" in offered else (),
     )
 
 

@@ -30,7 +30,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     for count in sorted({min(count, len(table.places)) for count in counts}):
         topology, places = table.topology(count)
         access = {} if table.has_names else {"access": ACCESS}
-        specs.append(policies.point(scale, topology, places, table.inputs, **GAME, **access))
+        specs.append(policies.point(scale, topology, places, **GAME, **access))
     return specs
 
 

@@ -43,12 +43,11 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     if small:
         swarms = {"swarms": 2, "members": 3, "zones": 2, "rate_rps": 25.0, "city_km": SMALL_CITY_KM}
     load: Json = {**swarms, "towers": options["towers"]}
-    inputs = (options["towers"],) if options["towers"] else ()
     where_ = ("city-mec", {"sites": swarms["zones"]})
     warm_up, periods = (60, PUBLIC_CODE) if small else (600, {})
     study = {"duration": duration, "access": options["access-delay"], "warm_up_rounds": warm_up}
     how = {"pulsar": periods, "epulsar": {**periods, **summed(options), **placed_at(options)}}
-    return [placed(system, ("uav-swarms", load), where_, study, inputs, **how[system]) for system in SYSTEMS]
+    return [placed(system, ("uav-swarms", load), where_, study, **how[system]) for system in SYSTEMS]
 
 
 def _points_on_pulsar(scale: Scale, options: Options) -> list[RunSpec]:
@@ -59,10 +58,7 @@ def _points_on_pulsar(scale: Scale, options: Options) -> list[RunSpec]:
     where_ = ("city-mec", {"sites": paper.SWARM_ZONES})
     study = {"duration": f"{60 * minutes}s", "access": options["access-delay"], "warm_up_rounds": 60}
     how = {"pulsar": {"bundles": 0}, "epulsar": {**summed(options), **placed_at(options)}}
-    points = [
-        placed(system, ("uav-swarms", load), where_, study, (towers,) if towers else (), **PUBLIC_CODE, **how[system])
-        for system in SYSTEMS
-    ]
+    points = [placed(system, ("uav-swarms", load), where_, study, **PUBLIC_CODE, **how[system]) for system in SYSTEMS]
     return [on_pulsar(point, persistent=False) for point in points]
 
 

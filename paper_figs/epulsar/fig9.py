@@ -48,7 +48,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     study = {"duration": duration, "access": access, "warm_up_rounds": 60 if small else 600}
     how: dict[str, Json] = {"pulsar": {}, "epulsar": summed(options)}
     where_ = (topology, places)
-    return [placed(system, ("mmog", load), where_, study, table.inputs, **how[system]) for system in SYSTEMS]
+    return [placed(system, ("mmog", load), where_, study, **how[system]) for system in SYSTEMS]
 
 
 def _points_on_pulsar(scale: Scale, options: Options) -> list[RunSpec]:
@@ -62,9 +62,7 @@ def _points_on_pulsar(scale: Scale, options: Options) -> list[RunSpec]:
     access = "0ms" if table.has_names else ACCESS
     study = {"duration": f"{60 * minutes}s", "access": access, "warm_up_rounds": 60}
     how: dict[str, Json] = {"pulsar": {"bundles": 0}, "epulsar": summed(options)}
-    points = [
-        placed(system, ("mmog", load), (topology, places), study, table.inputs, **how[system]) for system in SYSTEMS
-    ]
+    points = [placed(system, ("mmog", load), (topology, places), study, **how[system]) for system in SYSTEMS]
     return [on_pulsar(point, persistent=False) for point in points]
 
 

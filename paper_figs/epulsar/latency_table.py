@@ -20,12 +20,11 @@ FITTED = "fitted"  # what us-cities calls its table
 
 
 class DelayTable(NamedTuple):
-    """A table's places, in the order in which cities are taken, and the files that were read."""
+    """A table's places, in the order in which cities are taken."""
 
     path: str
     places: tuple[str, ...]
     has_names: bool
-    inputs: tuple[str, ...]
     one_way: Json  # options of us-cities: what of a ping is one way
 
     def topology(self, count: int) -> tuple[str, Json]:
@@ -50,7 +49,7 @@ def measured(options: Options) -> DelayTable:
     cities = tuple(known_cities("us_cities.csv"))
     one_way: Json = {"one_way_share": 1.0} if CITY_DELAYS.of(options) == PING else {}
     if not options.get(OPTION.name):
-        return DelayTable(FITTED, cities, True, (), one_way)
+        return DelayTable(FITTED, cities, True, one_way)
     table = read(options[OPTION.name])._replace(one_way=one_way)
     shipped = tuple(name for name in cities if name in table.places)
     return table._replace(places=shipped) if len(shipped) > 1 else table
@@ -63,9 +62,8 @@ def read(text: str) -> DelayTable:
     path = Path(text).absolute()
     square = read_square(str(path))
     if square is not None:
-        return DelayTable(str(path), tuple(square[0]), False, (str(path),), {})
+        return DelayTable(str(path), tuple(square[0]), False, {})
     places = tuple(dict.fromkeys(name for ends in read_table(str(path)) for name in ends))
     if len(places) < 2:
         raise SpecError(f"--{OPTION.name} {path}: {len(places)} places", "give a table of two or more")
-    inputs = (str(path), *map(str, sorted(path.parent.glob("servers*.csv"))[:1]))
-    return DelayTable(str(path), places, True, inputs, {})
+    return DelayTable(str(path), places, True, {})

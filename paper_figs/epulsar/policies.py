@@ -34,12 +34,10 @@ SIZES = {"pulsar": 3.5, "optimal": 4.0, "epulsar": 5.5, "all-pairs": 2.5}  # All
 TITLES = ("worst case", "violations", "worst case, as printed", "violations, as printed")
 
 
-def point(
-    scale: Scale, topology: str, topology_options: Options, inputs: tuple[str, ...] = (), **study: object
-) -> RunSpec:
+def point(scale: Scale, topology: str, topology_options: Options, **study: object) -> RunSpec:
     """One topology, and random placements on it."""
     permutations = scale.pick(tiny=50, quick=200, paper=paper.PERMUTATIONS)
-    return idle("policies", topology, topology_options, {"permutations": permutations, **study}, inputs)
+    return idle("policies", topology, topology_options, {"permutations": permutations, **study})
 
 
 def tables(data: Data, factors: Mapping[str, str]) -> FigureTables:

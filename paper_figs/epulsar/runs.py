@@ -34,19 +34,16 @@ def placed(
     workload: tuple[str, Options],
     topology: tuple[str, Options],
     study: Options,
-    inputs: tuple[str, ...] = (),
     **system_options: object,
 ) -> RunSpec:
     """A point: who places the topics of which clients, where, for how long."""
-    place: Json = {"topology": topology[0], "topology_options": dict(topology[1]), "inputs": inputs}
+    place: Json = {"topology": topology[0], "topology_options": dict(topology[1])}
     clients: Json = {"workload": workload[0], "workload_options": dict(workload[1]), "calibration": "bucket-only"}
     how_long: Json = {"study": "placement", "study_options": dict(study)}
     return RunSpec(system=system, system_options=system_options, **clients, **place, **how_long)
 
 
-def idle(
-    study: str, topology: str, topology_options: Options, options: Options, inputs: tuple[str, ...] = ()
-) -> RunSpec:
+def idle(study: str, topology: str, topology_options: Options, options: Options) -> RunSpec:
     """A point at which nothing is offered, so that system and workload are idle; ``options`` are the study's."""
-    place: Json = {"topology": topology, "topology_options": dict(topology_options), "inputs": inputs}
+    place: Json = {"topology": topology, "topology_options": dict(topology_options)}
     return RunSpec(system="static-split", workload="requests", study=study, study_options=dict(options), **place)

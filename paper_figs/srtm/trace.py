@@ -48,7 +48,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     if kind == "csv":
         workload |= csv_options(options)
     shared: Json = {"workload": "trace", "workload_options": workload, "study_options": CONFORMANT}
-    return at(scale, [RunSpec(system=system, **shared, inputs=(path,)) for system in SYSTEMS])
+    return at(scale, [RunSpec(system=system, **shared) for system in SYSTEMS])
 
 
 def csv_options(options: Options) -> Json:

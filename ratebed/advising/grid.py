@@ -73,20 +73,12 @@ def spec_of(question: Question, setting: Tuning, condition: Condition, judges: b
     if condition.period and LIMITERS[setting.name].period:
         options = {**options, "period": condition.period}
     spec = point(setting.name, load, question.nodes, question.asked.places, **options)
-    return with_table(spec, question) if works(spec, load) else None
+    return spec if works(spec, load) else None
 
 
 def oracle_of(question: Question, condition: Condition, judges: bool) -> RunSpec:
     """The exact limiter without delay on the same requests."""
     return oracle(question.load(condition.limit, judges, condition.arrivals), question.nodes)
-
-
-def with_table(spec: RunSpec, question: Question) -> RunSpec:
-    """The measured delays are an input of the run."""
-    import msgspec
-
-    table = question.asked.latency_table
-    return msgspec.structs.replace(spec, inputs=(*spec.inputs, table)) if table else spec
 
 
 def usual(limit: TriedLimit) -> Condition:

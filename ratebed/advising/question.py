@@ -108,8 +108,7 @@ class Question:
         options = read_as(self.asked, arrivals or self.arrivals)
         options |= {"start": duration_text(start_ns), "duration": duration_text(self.half_ns)}
         threshold = self.thresholds[self.limits.index(limit)]
-        inputs = (self.asked.path,)
-        return Load("service-log", options, inputs, limit.count, limit.rate, threshold, self.half_ns / SECOND_NS)
+        return Load("service-log", options, limit.count, limit.rate, threshold, self.half_ns / SECOND_NS)
 
     @property
     def place(self) -> dict[str, str]:

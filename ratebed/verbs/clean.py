@@ -103,14 +103,14 @@ def _uselessness(folder: Path) -> str:
 
     from collectors.integrity import verified
     from collectors.writer import DAMAGED, FAILED
-    from core.files import is_file
     from harness.code_version import id_of
     from studies.spec import RunSpec
 
     if FAILED in folder.name:
         return "failed"
     try:
-        spec = msgspec.convert(verified(folder)["spec"], RunSpec)
+        manifest = verified(folder)
+        spec = msgspec.convert(manifest["spec"], RunSpec)
     except (HarnessError, msgspec.ValidationError):
         return "damaged"
     if DAMAGED in folder.name:
@@ -118,6 +118,5 @@ def _uselessness(folder: Path) -> str:
     try:
         return "" if id_of(spec) == folder.name else "of older code"
     except HarnessError:
-        files = [*spec.inputs, *filter(is_file, (spec.system, spec.workload, spec.topology, spec.study))]
         # What is not in this folder may be in the one where the run was made.
-        return "of files that are gone" if all(Path(name).is_absolute() for name in files) else ""
+        return "of files that are gone" if all(Path(name).is_absolute() for name in manifest["inputs"]) else ""

@@ -11,7 +11,7 @@ from core.seeds import generator
 from testbed.topologies.cities import ACCESS_NS, fibre_delays, known_cities
 from testbed.topologies.delays import Pair, Repairs, between, matrix_of, with_detours
 from testbed.topologies.places import STORE, actor, joined
-from testbed.topologies.tables import Delays, read_square, read_table
+from testbed.topologies.tables import Delays, ServersFile, TableFile, read_square, read_table
 from testbed.topologies.topology import Link, Topology, at_least
 
 NAME = "matrix-sites"
@@ -19,8 +19,8 @@ CONTROLS = ("first", "central")
 
 
 def matrix_sites(
-    table: str = "",
-    servers: str = "",
+    table: TableFile = "",
+    servers: ServersFile = "",
     sites: HostCount = 16,
     seed: int | None = None,
     repair: str = "",

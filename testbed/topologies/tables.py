@@ -5,19 +5,38 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from math import isfinite
 from pathlib import Path
+from typing import Annotated
 
 from core.errors import SpecError
 from core.reading import reading
+from core.records import Options
+from core.registry import InputFiles
 from core.units import MILLISECOND_NS
 from testbed.topologies.topology import DELAY_MAXIMUM_NS
 from workloads.text_columns import open_bytes
 
 HOLES = ("", "-", "nan", "-1")  # of a matrix without names, in any case; and 0 off its diagonal
 _BYTES_MAXIMUM = 64 << 20  # of a table, unpacked (ours): ten times WonderNetwork's pings
+_HEADER_BYTES = 1 << 16  # what the names of a table's columns are looked for in
 _HEADERS = ("ms", "rtt_ms", "one_way_ms")  # of the third column of a table
 
 Delays = dict[tuple[str, str], int]  # (from, to) -> one way, in ns
 _Rows = Iterable[tuple[int, list[str]]]  # number and stripped fields of each line that is not blank
+
+
+def files_with(table: str, options: Options) -> list[str]:
+    """The files that ``read_table`` opens: the table, and of servers those that no option names.
+
+    SpecError where it cannot be read, or needs a list of servers and there is none, or several.
+    """
+    with reading(table, "give a readable CSV file in UTF-8"), open_bytes(table) as file:
+        lines = csv.reader(file.read(_HEADER_BYTES).decode("utf-8-sig", "replace").splitlines())
+        has_ids = _is_wondernetworks([field.strip() for field in next(filter(any, lines), [])])
+    return [table, *([_beside(table)] if has_ids and not options.get("servers") else [])]
+
+
+TableFile = Annotated[str, InputFiles(files_with)]
+ServersFile = Annotated[str, InputFiles()]
 
 
 def read_table(table: str, servers: str = "") -> Delays:
@@ -32,7 +51,7 @@ def read_table(table: str, servers: str = "") -> Delays:
     """
     rows = _rows(table)
     line, first = next(rows, (1, []))
-    if "source" in first and "destination" in first:
+    if _is_wondernetworks(first):
         return _wondernetwork(table, first, rows, servers)
     if first and first[0] in ("", *_HEADERS):
         return _matrix(table, first, rows)
@@ -58,6 +77,10 @@ def _matrix(table: str, header: list[str], rows: _Rows) -> Delays:
             if text and target != source:
                 delays_ns[source, target] = _one_way_ns(f"{table}, line {number}", text, halves)
     return _some(table, delays_ns)
+
+
+def _is_wondernetworks(header: list[str]) -> bool:
+    return {"source", "destination"} <= set(header)
 
 
 def _wondernetwork(table: str, header: list[str], rows: _Rows, servers: str) -> Delays:

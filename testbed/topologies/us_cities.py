@@ -7,26 +7,28 @@ a measured table.
 
 from importlib.resources import files
 from itertools import combinations
+from typing import Annotated
 
 from core.errors import SpecError
 from core.limits import Factor, HostCount
-from core.registry import hint
+from core.registry import InputFiles, hint
 from testbed.topologies.cities import ACCESS_NS, ROUTE_FACTOR, fibre_delays, known_cities, listed, slug
 from testbed.topologies.delays import Repairs, between, with_detours
 from testbed.topologies.places import STORE, actor, joined
-from testbed.topologies.tables import read_table
+from testbed.topologies.tables import ServersFile, files_with, read_table
 from testbed.topologies.topology import Link, Topology, at_least, one_way
 
 NAME, SHIPPED = "us-cities", "us_cities.csv"
 FITTED, PINGS = "fitted", "us_pings.csv"  # the option ``table`` that takes the shipped pings
 HALF = 0.5  # of a ping that is one way
+_Table = Annotated[str, InputFiles(lambda table, options: [] if table == FITTED else files_with(table, options))]
 
 
 def us_cities(
     cities: int | str | list[str] = 5,
     edge_sites: HostCount = 1,
-    table: str = "",
-    servers: str = "",
+    table: _Table = "",
+    servers: ServersFile = "",
     repair: str = "",
     route_factor: Factor = ROUTE_FACTOR,
     one_way_share: Factor = HALF,

@@ -10,7 +10,7 @@ from core.units import duration_ns
 from testbed.topologies.cities import ACCESS_NS, ROUTE_FACTOR, fibre_delays, listed, slug
 from testbed.topologies.delays import between
 from testbed.topologies.places import joined
-from testbed.topologies.tables import read_table
+from testbed.topologies.tables import ServersFile, TableFile, read_table
 from testbed.topologies.topology import Host, Link, Topology, at_least
 
 FIVE_CITIES = "New York, London, Singapore, Sao Paulo, Sydney"  # ours: five continents
@@ -19,8 +19,8 @@ FIVE_CITIES = "New York, London, Singapore, Sao Paulo, Sydney"  # ours: five con
 def wan(
     nodes: HostCount = 5,
     cities: str | list[str] = FIVE_CITIES,
-    table: str = "",
-    servers: str = "",
+    table: TableFile = "",
+    servers: ServersFile = "",
     route_factor: Factor = ROUTE_FACTOR,
     delay_factor: Factor = 1.0,
     jitter: str = "0%",

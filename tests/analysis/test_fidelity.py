@@ -107,9 +107,9 @@ def test_flips_are_counted_request_by_request(frame_of, spark):
     assert row["virtual_lost_count"] == (verdicts["v"] == "lost").sum()
 
 
-def folder(root, name, started_at="2001-01-01", validity="valid", **spec):
+def folder(root, name, started_at="2001-01-01", validity="valid", inputs=(), **spec):
     spec = {"system": "lb", "testbed": "virtual", "keep": [], "seed": 1, "repetition": 0, **spec}
-    manifest = {"run_id": name, "spec": spec, "started_at": started_at, "validity": validity}
+    manifest = {"run_id": name, "spec": spec, "started_at": started_at, "validity": validity, "inputs": dict(inputs)}
     write_run(root / name, {}, manifest)
     return root / name
 
@@ -119,16 +119,25 @@ def test_pairs_differ_in_the_testbed_alone(tmp_path):
         folder(tmp_path, "v1"),
         folder(tmp_path, "m1", testbed="mininet", keep=["messages"], validity="degraded"),
         folder(tmp_path, "l1", testbed="local"),
-        folder(tmp_path, "s1", testbed="ssh", testbed_options={"inventory": "hosts.toml"}, inputs=["hosts.toml"]),
+        folder(tmp_path, "s1", testbed="ssh", testbed_options={"inventory": "hosts.toml"}, inputs={"hosts.toml": "00"}),
         folder(tmp_path, "m2", testbed="mininet", seed=2),
         folder(tmp_path, "m3", testbed="mininet", system="srtm"),
     ]
-    there = {"testbed_options": {"inventory": "others.toml"}, "inputs": ["others.toml"]}
+    there = {"testbed_options": {"inventory": "others.toml"}, "inputs": {"others.toml": "00"}}
     folders.append(folder(tmp_path, "s2", "2001-01-02", testbed="ssh", **there))  # later, and at another place
     found = fidelity.pairs_of(folders)
     live = [("v1", "l1", "local", "valid"), ("v1", "m1", "mininet", "degraded")]
     live += [("v1", name, "ssh", "valid") for name in ("s1", "s2")]
     assert [tuple(pair)[:4] for pair in found] == live
+
+
+def test_runs_on_a_file_that_was_edited_in_between_are_no_pair(tmp_path):
+    folders = [
+        folder(tmp_path, "v", inputs={"log.csv": "00"}),
+        folder(tmp_path, "m1", testbed="mininet", inputs={"log.csv": "00"}),
+        folder(tmp_path, "m2", testbed="mininet", inputs={"log.csv": "01"}),
+    ]
+    assert [pair.live_run_id for pair in fidelity.pairs_of(folders)] == ["m1"]
 
 
 def test_of_runs_of_one_spec_by_several_codes_the_latest_is_paired(tmp_path):

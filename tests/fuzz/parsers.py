@@ -24,6 +24,7 @@ from harness.run import check_all
 from ratebed import digitised
 from ratebed.auditing import Audit
 from studies import load_study
+from studies.inputs import run_id
 from studies.spec import RunSpec
 from systems.loader import load_system
 from systems.parts.wires import HttpReader, RespReader
@@ -74,7 +75,7 @@ def _file(read: Callable[[Path], object], name: str, of_text: bool = True) -> Pa
 def _planned(spec: RunSpec) -> None:
     """What planning does with a point."""
     check_all([spec])
-    spec.run_id("")
+    run_id(spec, "")
 
 
 def _words(data: bytes, folder: Path) -> None:
@@ -82,7 +83,7 @@ def _words(data: bytes, folder: Path) -> None:
     head, *settings = data.decode("utf-8", "surrogateescape").split("\n")  # as Python gives the words of a command
     words = [*head.split(), "", "", ""][:3]
     for spec in ad_hoc(*words, [word for word in settings if word], 1, 1):
-        spec.run_id("")
+        run_id(spec, "")
 
 
 def _calibration(path: Path) -> None:

@@ -9,6 +9,7 @@ from core.errors import HarnessError, SpecError, SystemFault
 from harness.experiment import SCALES, Experiment, RunSpec
 from harness.matrix import ad_hoc, read_matrix
 from harness.run import check_all, execute, resolve
+from studies.inputs import run_id
 from tests.harness.common import small
 
 
@@ -16,9 +17,9 @@ def test_the_id_depends_on_spec_code_and_input_files(tmp_path):
     file = tmp_path / "input.txt"
     file.write_text("one")
     spec = small(inputs=(str(file),))
-    ids = {spec.run_id("code"), spec.run_id("other code"), small(seed=5).run_id("code"), small().run_id("code")}
+    ids = {run_id(spec, "code"), run_id(spec, "other code"), run_id(small(seed=5), "code"), run_id(small(), "code")}
     file.write_text("two")
-    assert len(ids | {spec.run_id("code")}) == 5
+    assert len(ids | {run_id(spec, "code")}) == 5
 
 
 def test_a_spec_survives_json():
@@ -91,7 +92,7 @@ def test_a_matrix_file_multiplies_its_lists(tmp_path):
         "study_options = { initial_loads_rps = [[1e3, 0, 0, 0, 0, 0]] }\n"
     )
     specs = read_matrix(path, seed=3)
-    assert len(specs) == 12 and len({spec.run_id("") for spec in specs}) == 12
+    assert len(specs) == 12 and len({run_id(spec, "") for spec in specs}) == 12
     assert specs[0].study_options["initial_loads_rps"] == [1e3, 0, 0, 0, 0, 0]
     assert len(read_matrix(path, seed=3, repetitions=5)) == 30
 

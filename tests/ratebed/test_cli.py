@@ -17,6 +17,7 @@ from harness.executors.api import Finished
 from harness.experiment import RunSpec
 from paper_figs import FIGURES, all_claims
 from ratebed import progress
+from studies.inputs import run_id
 from systems import SYSTEMS
 from tests.command import process, ratebed
 from tests.runs import write_small_run
@@ -209,11 +210,10 @@ def test_ssh_wants_an_inventory_which_is_part_of_the_runs_identity(tmp_path):
     assert done.returncode == 2 and "--testbed ssh" in done.stderr
     hosts.write_text('[[host]]\nhost = "192.0.2.1"\n')
     assert ratebed(*words, "--testbed", "ssh", "--inventory", str(hosts)).returncode == 0
-    spec = RunSpec(system="lb", workload="poisson", testbed="ssh", testbed_options={"inventory": str(hosts)},
-                   inputs=(str(hosts),))  # fmt: skip
-    before = spec.run_id("code")
+    spec = RunSpec(system="lb", workload="poisson", testbed="ssh", testbed_options={"inventory": str(hosts)})
+    before = run_id(spec, "code")
     hosts.write_text('[[host]]\nhost = "192.0.2.2"\n')
-    assert spec.run_id("code") != before
+    assert run_id(spec, "code") != before
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from ratebed import pipeline, reporting, studio
 from ratebed.options import make_request
 from ratebed.pipeline import CampaignPlan, make_plan, sections
 from ratebed.studio import said_once
+from studies.inputs import inputs_of
 from testbed.hosts import capabilities
 
 
@@ -110,7 +111,7 @@ def test_what_was_mended_of_a_table_is_said(tmp_path: Path, drawn: list[str]) ->
     plan, request = planned(tmp_path / "out", ("placement-other-matrices",), "--latency-table", str(table))
     with studio.Studio(plan, request) as atelier:
         for run_id, spec in plan.campaign.wanted.items():
-            if spec.inputs:  # of the table
+            if inputs_of(spec):  # of the table
                 atelier.finished(finished(plan, run_id))
         assert atelier.finish() == {}
     (note,) = sections(tmp_path / "out")["placement-other-matrices"]["notes"]

@@ -9,6 +9,7 @@ from core.errors import SpecError
 from harness.matrix import ad_hoc
 from harness.run import check_all, execute
 from studies import load_study
+from studies.inputs import inputs_of
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "burst.py"
 LINES = 120
@@ -48,7 +49,7 @@ def test_it_runs_on_real_processes_as_well(tmp_path):
 
 def test_its_file_belongs_to_the_runs_identity(tmp_path):
     spec = burst("centralised", 10)
-    assert str(EXAMPLE) in spec.input_digests()
+    assert str(EXAMPLE) in inputs_of(spec)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from harness.estimate import campaign_seconds
 from harness.experiment import LIVE_REPETITIONS, SCALES, repeated
 from harness.run import execute
 from paper_figs.beyond import crdt_wan, redis_wan, wan
+from studies.inputs import run_id
 from tests.live import needs
 from tests.paper_figs.tables import (
     Case,
@@ -145,10 +146,10 @@ def test_one_point_of_each_figure_for_real(tmp_path: Path):
     ]
     folders = {}
     for spec in shorter:
-        folder = tmp_path / spec.run_id("")
+        folder = tmp_path / run_id(spec, "")
         if not folder.exists():
-            execute(spec, spec.run_id(""), folder)
-        folders[spec.run_id("")] = folder
+            execute(spec, run_id(spec, ""), folder)
+        folders[run_id(spec, "")] = folder
     data = load(session("local[2]"), list(folders.values()))
     found = crdt_wan.tables(data)
     runs = found["runs"].set_index(["name", "testbed"])

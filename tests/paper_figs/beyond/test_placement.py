@@ -13,6 +13,7 @@ from harness.experiment import SCALES
 from harness.run import check_all
 from paper_figs.beyond import other_matrices, placement_bound
 from paper_figs.figure import FigureTables
+from studies.inputs import inputs_of
 from studies.policies.study import POLICIES
 from tests.paper_figs.tables import repeated
 
@@ -72,7 +73,7 @@ def test_a_table_joins_the_matrices(tmp_path: Path) -> None:
     size = 6
     table.write_text("\n".join(" ".join(str(10 * abs(i - j)) for j in range(size)) for i in range(size)))
     specs = other_matrices.points(SCALES["quick"], {"latency-table": str(table)})
-    mine = [spec for spec in specs if spec.inputs]
+    mine = [spec for spec in specs if inputs_of(spec)]
     assert [spec.topology_options["sites"] for spec in mine] == [4, 6]
     assert len(specs) == len(mine) + len(other_matrices.points(SCALES["quick"], NO_TABLE))
     check_all(mine)

@@ -9,6 +9,7 @@ from harness.run import carried_out
 from paper_figs.beyond import crdt_wan, fidelity, link_accuracy
 from paper_figs.srtm import fig4
 from paper_figs.style import SERIES
+from studies.inputs import run_id
 
 
 def paths(**columns):
@@ -76,9 +77,9 @@ def test_fidelity_has_every_point_on_both_testbeds_and_shares_fig_4_s_runs():
     both = [[spec for spec in points if spec.testbed == testbed] for testbed in ("virtual", "mininet")]
     virtual, live = ([{**spec.factors(), "system": spec.system} for spec in side] for side in both)
     assert virtual == live and len(live) == 4 + len(fidelity.NAMES)
-    ids = {spec.run_id("") for spec in both[0]}
-    assert {spec.run_id("") for spec in fig4.points(SCALES["small"], {})} <= ids
-    shared = {spec.run_id("") for spec in points} & {spec.run_id("") for spec in crdt_wan.points(SCALES["quick"], {})}
+    ids = {run_id(spec, "") for spec in both[0]}
+    assert {run_id(spec, "") for spec in fig4.points(SCALES["small"], {})} <= ids
+    shared = {run_id(spec, "") for spec in points} & {run_id(spec, "") for spec in crdt_wan.points(SCALES["quick"], {})}
     assert len(shared) == 2 * len(fidelity.NAMES)
 
 

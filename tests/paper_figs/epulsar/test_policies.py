@@ -17,6 +17,7 @@ from harness.run import check_all, execute
 from paper_figs import load_figure
 from paper_figs.epulsar import fig4, fig5
 from paper_figs.epulsar.readings import CITY_DELAYS, GATEWAY, HALF, PING, PLACE, PRINTED, SUMS
+from studies.inputs import inputs_of
 from studies.policies.study import POLICIES
 from testbed.topologies.topology import load_topology
 from tests.paper_figs.tables import (
@@ -152,7 +153,7 @@ def test_a_latency_table_gives_cities_and_delays(tmp_path: Path) -> None:
         ["Chicago", "Boston"],
         ["Chicago", "Boston", "Denver"],
     ]
-    assert all(spec.inputs == (str(table),) for spec in specs)
+    assert all(inputs_of(spec) == [str(table)] for spec in specs)
     check_all(specs)
     table.write_text("Oslo,Lima,200\nLima,Rome,150\nRome,Oslo,30")  # none of the shipped ones: all of its own
     specs = fig4.points(SCALES["quick"], {"latency-table": str(table)})

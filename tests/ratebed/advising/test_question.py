@@ -10,6 +10,7 @@ from core.units import SECOND_NS
 from harness.run import check_all
 from ratebed.advising.grid import conditions, oracle_of, settings, spec_of, usual
 from ratebed.advising.question import LogAsked, busiest, question_of, swept, typical_count
+from studies.inputs import inputs_of
 
 
 def csv(folder, rows, node=False):
@@ -100,7 +101,7 @@ def test_every_point_can_be_run(tmp_path):
     assert {spec.system for spec in wanted} >= {"centralised", "static-split", "crdt-counter", "crdt-queue"}
     others = [spec_of(found, settings(each.limit)[0], each, True) for each in conditions(found)]
     check_all([*wanted, *filter(None, others), oracle_of(found, usually, True)])
-    assert all(str(table) in spec.inputs for spec in wanted)
+    assert all(str(table) in inputs_of(spec) for spec in wanted)
 
 
 def test_what_cannot_be_asked(tmp_path):

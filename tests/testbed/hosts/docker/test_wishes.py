@@ -9,6 +9,7 @@ from core.errors import SpecError
 from harness.experiment import RunSpec
 from harness.matrix import testbed_options as options_of
 from harness.run import check_all
+from studies.inputs import run_id
 from testbed.hosts.docker.daemon import CHOICE, check_choice, chosen
 from testbed.hosts.docker.wishes import Wish, read_wishes
 from testbed.hosts.groups import hierarchies, kills_count
@@ -69,7 +70,7 @@ def test_options_are_part_of_a_run_and_archives_of_its_inputs() -> None:
     def spec(**options: Any) -> RunSpec:
         return RunSpec(system="lb", workload="poisson", testbed="docker", testbed_options=options)
 
-    assert spec(cpus=1).run_id("x") != spec().run_id("x") != spec(cpus=0.5).run_id("x")
+    assert run_id(spec(cpus=1), "x") != run_id(spec(), "x") != run_id(spec(cpus=0.5), "x")
     assert spec(cpus=1).factors() == {"testbed.cpus": "1"}
     options = {"image": "a.tar", "n1.image": "b.tar", "n2.image": "redis:7", "cpus": 1}
     assert DOCKER.input_files(options) == ("a.tar", "b.tar")

@@ -50,7 +50,6 @@ def spec(lab: Lab, folder: Path, *numbers: int, **changes) -> RunSpec:
     return small(
         testbed="ssh",
         testbed_options={"inventory": inventory},
-        inputs=(inventory,),
         workload_options={"publishers": PUBLISHERS},
         topology_options={"brokers": 2},
         calibration="small",
@@ -67,7 +66,7 @@ def test_a_run_comes_home_whole(machines: Lab, tmp_path: Path) -> None:
     assert finished.error == ""
     folder = tmp_path / "runs" / run_id
     manifest = json.loads((folder / "manifest.json").read_text())
-    assert manifest["spec"]["testbed_options"]["inventory"] and manifest["spec"]["inputs"]
+    assert manifest["inputs"].keys() == {manifest["spec"]["testbed_options"]["inventory"]}
     assert any("share the machine h1" in note for note in manifest["testbed_notes"])
     assert {"broker-broker1.log", "publish-publishers1.log"} <= {path.name for path in (folder / "logs").iterdir()}
     rows, processes = (pq.read_table(folder / f"{name}.parquet").to_pandas() for name in ("samples", "processes"))
