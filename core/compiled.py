@@ -2,7 +2,7 @@
 
 Numba's cache notices changes of the decorated file alone, not of functions that it inlines from
 elsewhere (``systems.parts.token_bucket``): old machine code would run under new run ids.  So the
-folder's name is a hash of everything that a kernel can be made of.
+folder's name is a hash of everything that a kernel can be made of, below ``NUMBA_CACHE_DIR``, too, if that is set.
 
 And it numbers the files of a kernel's signatures.  Two processes that keep two of them at once give both the
 same number; from then on one signature's machine code is run for the other: an integer is read as a float, and
@@ -24,6 +24,9 @@ _SOURCES = (
     "workloads/*_kernel.py",
     "testbed/virtual/*_kernel.py",
     "studies/*/*_kernel.py",
+    # whose constants kernels freeze
+    "systems/limiting/queue_common.py",
+    "core/units.py",
     "core/compiled.py",
 )
 
@@ -33,14 +36,16 @@ def _cache_folder() -> Path:
     for pattern in _SOURCES:
         for path in sorted(_ROOT.glob(pattern)):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
+    version = digest.hexdigest()[:16]
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(chosen, version)
     # A user who has run it as root, too, cannot write what root made; Numba would go by the file alone then.
-    place = Path(".numba", f"{digest.hexdigest()[:16]}-{os.getuid()}")
+    place = Path(".numba", f"{version}-{os.getuid()}")
     there = next(folder for folder in (_ROOT / place.parent, _ROOT) if folder.exists())
     return (_ROOT if os.access(there, os.W_OK) else Path.home() / ".cache" / "ratebed") / place
 
 
-if not os.environ.get("NUMBA_CACHE_DIR"):
-    numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
+numba.config.CACHE_DIR = str(_cache_folder())  # type: ignore[attr-defined]
 
 
 class KernelFiles(caching.IndexDataCacheFile):
