@@ -1,6 +1,8 @@
 """One run: resolve the spec, deploy, verify, offer, drain, collect."""
 
+import os
 import platform
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,6 +35,9 @@ from workloads import WORKLOADS
 from workloads import load as load_workload
 
 RUN_MAXIMUM_S = 7 * 86_400.0  # ours: a run is whole or lost, and so no longer than people let a machine alone
+# Environment variables by which linear algebra, compilers and interpreters work otherwise, places of files aside.
+_CHOICES = re.compile(r"(OPENBLAS|OMP|MKL|BLIS|NUMBA|NPY|PYTHON(HASHSEED|OPTIMIZE)|GO(MAXPROCS|GC|DEBUG)).*(?<!_DIR)")
+_OWN = {"OPENBLAS_NUM_THREADS": "1"}  # what ``core`` sets
 LIBRARIES = ("numpy", "numba", "pyarrow", "scipy", "cvxpy")  # that results may depend on
 
 
@@ -136,6 +141,7 @@ def execute(
         "code_hash": code_hash(spec),
         "commit": commit(),
         "versions": {**_versions(), **journal.evidence.versions},
+        "environment": chosen_environment(),
         "schema_version": SCHEMA_VERSION,
         "topology_notes": list(point.topology.notes),
         "testbed_notes": list(journal.evidence.notes),
@@ -148,6 +154,12 @@ def execute(
 def _versions() -> dict[str, str]:
     """Of Python and of the libraries that results may depend on: a process keeps those that it began with."""
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
+def chosen_environment() -> dict[str, str]:
+    """What somebody chose by environment variables, and results may depend on: they are no part of a run's id."""
+    chosen = {name: value for name, value in os.environ.items() if value and _CHOICES.fullmatch(name)}
+    return {name: value for name, value in sorted(chosen.items()) if _OWN.get(name) != value}
 
 
 def _with_evidence(journal: Journal) -> dict[str, Columns]:

@@ -67,7 +67,7 @@ def _apart(one: Side, other: Side, first: Json, second: Json) -> Iterable[tuple[
     if first["code_hash"] != second["code_hash"]:
         for file, was, now in _changed_files(one, other, first, second):
             yield "code", file, was, now
-    versions = first["versions"], second["versions"]
+    versions = [{**each["versions"], **each.get("environment", {})} for each in (first, second)]
     for name in sorted({*versions[0], *versions[1]}):
         if versions[0].get(name) != versions[1].get(name):
             yield "environment", name, str(versions[0].get(name, "none")), str(versions[1].get(name, "none"))

@@ -12,7 +12,7 @@ Folder = Annotated[str, typer.Option("--from", help="folder of results there; re
 
 
 def fetch(inventory: o.Inventory = "", folder: Folder = "out", out: o.Out = Path("out")) -> None:
-    """Copy finished runs from the machines of an inventory into --out, those that are not there yet."""
+    """Copy finished runs from the machines of an inventory into --out, those that are not whole there."""
     from testbed.hosts.ssh.fetching import fetch_runs
     from testbed.hosts.ssh.inventory import read_inventory
 

@@ -48,6 +48,8 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
         print(f"FAILED: {manifest['error']}")
     else:
         print(f"  {manifest['wall_seconds']} s on {manifest['started_at']}, outcome: {manifest['outcome']}")
+        if chosen := manifest.get("environment"):
+            print(f"  with {', '.join(f'{name}={value}' for name, value in chosen.items())}")
         for line in [*timeline.validity_lines(manifest), *timeline.path_lines(paths), *_verdicts(folder)]:
             print(line)
     for line in [*timeline.merged(decisions, happenings, lines), *timeline.unstamped(lines, more)]:

@@ -10,6 +10,7 @@ from testbed.faults import Fault, Handover
 from testbed.findings import Finding
 from testbed.hosts.capabilities import CAPABILITIES, find_capability, probe_beside
 from testbed.hosts.site import PathMeasure, Site
+from testbed.nodes.retransmission import keeps_120_s, note_of
 from testbed.topologies.topology import Topology
 
 LOOPBACK = "127.0.0.1"
@@ -19,6 +20,8 @@ class LocalSite(Site):
     """Agents on this machine.  What the topology asks of its links and does not get is said in ``notes``."""
 
     def _set_up(self) -> None:
+        if keeps_120_s():
+            self.notes.append(note_of(["localhost"]))
         if wishes := unmet_wishes(self.topology):
             asker = self.topology.name
             self.notes.append(f"local links have no {', '.join(wishes)}, as {asker} asks for; mininet's have")

@@ -6,9 +6,11 @@ connection that was cut off for a minute may stay silent for another one.  Here 
 lets a connection ask for (TCP_RTO_MAX_MS, from 6.15 on), and nobody gives up: with a maximum of a second Linux would
 end a connection after 15 s in vain (tcp_retries2).  An older kernel refuses, and keeps its 120 s: after a loss or a
 partition its streams may come back that much later than virtual time says, never later than twice what it lasted.
+The run has a note of it.
 """
 
 import socket
+from collections.abc import Sequence
 from contextlib import suppress
 
 from core.units import MILLISECOND_NS, SECOND_NS
@@ -36,3 +38,18 @@ def retry_soon(sock: socket.socket) -> bool:
         sock.setsockopt(socket.IPPROTO_TCP, _TCP_RTO_MAX_MS, RETRANSMIT_MAXIMUM_NS // MILLISECOND_NS)
         return True
     return False
+
+
+def keeps_120_s() -> bool:
+    """Whether the kernel here refuses what ``retry_soon`` asks for."""
+    with socket.socket() as sock:
+        return not retry_soon(sock)
+
+
+def note_of(hosts: Sequence[str]) -> str:
+    """What is to be said of a run some of whose hosts have such a kernel."""
+    others = f" and {len(hosts) - 3} more" if len(hosts) > 3 else ""
+    return (
+        f"the kernel of {', '.join(hosts[:3])}{others} lets a stream that lost messages wait for up to 120 s "
+        f"(Linux below 6.15), virtual time for {RETRANSMIT_MAXIMUM_NS // SECOND_NS} s: it may come back that much later"
+    )

@@ -31,7 +31,7 @@ class LoopSocket:
             self._socket = other if isinstance(other, socket.socket) else _dialled(other)
             self._socket.setblocking(False)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            retry_soon(self._socket)
+            retry_soon(self._socket)  # whether the kernel does is in the run's notes
             loop.on_readable(self._socket.fileno(), self._read)
             self._watch(self._is_held)
         except OSError as error:  # no way there, or out of descriptors

@@ -13,6 +13,7 @@ from core.errors import LinkError
 from core.units import MILLISECOND_NS
 from testbed.hosts.agent import Agent
 from testbed.hosts.site import PathMeasure, Program, Site, python_agent
+from testbed.nodes.retransmission import note_of
 
 PROBES_A_PAIR = 200
 PROBES_MAXIMUM = 12_000  # of all pairs: on two cores they take about three seconds
@@ -42,7 +43,10 @@ def raise_problems(measures: Iterable[PathMeasure]) -> None:
 
 
 def check_links(site: Site) -> list[PathMeasure]:
-    """Both directions of every pair of machines, with ``problem`` where one is out of tolerance."""
+    """Both directions of every pair of machines, with ``problem`` where one is out of tolerance.
+
+    Whose kernel lets streams wait for longer than virtual time does is said in the site's notes.
+    """
     hosts = [host.name for host in site.topology.machines]
     pairs = [(a, b) for i, a in enumerate(hosts) for b in hosts[i + 1 :]]
     if not pairs:
@@ -53,7 +57,11 @@ def check_links(site: Site) -> list[PathMeasure]:
         for host in hosts:
             command = python_agent("testbed.trust.link_probe", site.address(host))
             agents[host] = site.start(host, Program(f"link-probe-{host}", command))
-        ports = {host: int(agent.ready()["port"]) for host, agent in agents.items()}
+        told = {host: agent.ready() for host, agent in agents.items()}
+        ports = {host: int(its["port"]) for host, its in told.items()}
+        slow = [host for host, its in told.items() if its["keeps_120_s"]]
+        if slow and note_of(slow) not in site.notes:
+            site.notes.append(note_of(slow))
         measures: dict[tuple[str, str], PathMeasure] = {}
         for number in range(TRIES):
             for measure in _measure(site, agents, ports, pairs, count, number):

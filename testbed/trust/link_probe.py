@@ -11,6 +11,7 @@ import time
 from contextlib import suppress
 
 from testbed.hosts.agent import serve
+from testbed.nodes.retransmission import keeps_120_s
 
 SO_RCVBUFFORCE = 33
 _MESSAGE = struct.Struct("!4sBHIqq")  # mark, kind, round, number, sent at, echoed at
@@ -74,7 +75,7 @@ class Prober:
 def main() -> None:
     """The agent: its argument is the host's address."""
     prober = Prober(sys.argv[1])
-    serve({"probe": prober.probe, "heard": prober.heard}, port=prober.port)
+    serve({"probe": prober.probe, "heard": prober.heard}, port=prober.port, keeps_120_s=keeps_120_s())
 
 
 if __name__ == "__main__":

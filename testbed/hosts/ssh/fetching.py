@@ -11,6 +11,7 @@ from typing import IO, cast
 from collectors.integrity import Damage, check_identity, check_run, is_whole
 from collectors.partials import own_mark
 from collectors.schema import MANIFEST
+from collectors.writer import set_aside
 from testbed.hosts.ssh.connection import SshConnection
 from testbed.hosts.ssh.inventory import Machine
 from testbed.hosts.ssh.shipping import script
@@ -21,15 +22,16 @@ _RUN = re.compile(r"[0-9a-f]{16}")
 
 
 def fetch_runs(machine: Machine, folder: str, out: Path) -> list[str]:
-    """Bring the runs in ``folder`` (of results, there) that are not in ``out`` yet; returns their ids.
+    """Bring the runs in ``folder`` (of results, there) that are not whole in ``out``; returns their ids.
 
-    Each is brought whole, as it was written and under the id that its spec, inputs and code make, or not at all.
+    Each is brought whole, as it was written and under the id that its spec, inputs and code make, or not at all.  One
+    that is damaged in ``out`` is set aside for it.
     MachineError names the machine and what went wrong.
     """
     with closing(SshConnection(machine)) as connection:
         listing = f'cd {quote(folder)}/runs; for its in */{MANIFEST}; do echo "${{its%/*}}"; done'
         there = connection.done(script(listing)).decode().split()
-        wanted = [name for name in there if _RUN.fullmatch(name) and not (out / "runs" / name).exists()]
+        wanted = [name for name in there if _RUN.fullmatch(name) and not is_whole(out / "runs" / name)]
         if wanted:
             _bring(connection, f"{folder}/runs", wanted, out / "runs")
         return wanted
@@ -53,6 +55,8 @@ def _bring(connection: SshConnection, folder: str, names: list[str], runs: Path)
         for name in names:
             check_identity(check_run(aside / name))
         for name in names:
+            if (runs / name).exists() and not is_whole(runs / name):
+                set_aside(runs / name)
             try:
                 (aside / name).rename(runs / name)
             except OSError:

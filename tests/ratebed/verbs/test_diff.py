@@ -8,9 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from collectors.integrity import read_manifest
 from core.digests import sealed
-from ratebed.pairing import Side, paired
+from harness.code_version import id_of
+from harness.run import chosen_environment, execute
+from ratebed.pairing import RunPair, Side, paired
+from ratebed.reasons import reasons
 from tests.command import process, ratebed
+from tests.harness.common import small
 from tests.tidy import ROOT
 
 
@@ -220,3 +225,33 @@ def test_a_renamed_system_stands_for_the_other():
     other = _side("y", {"system": "old"}, {"system": "new"}, {})
     found = paired(one, other, {"old": "new"})
     assert {pair[:2] for pair in found.pairs} == {("x0", "y1"), ("x2", "y2")}
+
+
+def test_what_was_chosen_by_environment_variables_is_kept_shown_and_told_apart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    manifests, its = {}, id_of(small())
+    for name, chosen in {"plain": "1", "two": "2"}.items():
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", chosen)
+        monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+        folder = tmp_path / name / "runs" / its
+        execute(small(), its, folder)
+        manifests[name] = read_manifest(folder)
+    monkeypatch.undo()
+    assert "OPENBLAS_NUM_THREADS" not in manifests["plain"]["environment"]
+    assert manifests["two"]["environment"]["OPENBLAS_NUM_THREADS"] == "2"
+    assert "NUMBA_CACHE_DIR" not in manifests["two"]["environment"]
+    sides = [Side(name, tmp_path / name, {its: manifest}, {}, {}) for name, manifest in manifests.items()]
+    (reason,) = reasons(*sides, [RunPair(its, its)])
+    assert (reason.kind, reason.what) == ("environment", "OPENBLAS_NUM_THREADS")
+    assert (reason.one, reason.other) == ({"none"}, {"2"})
+    assert "with OPENBLAS_NUM_THREADS=2" in ratebed("show", its, "--out", str(tmp_path / "two")).stdout
+
+
+@pytest.mark.parametrize("name", ["NUMBA_DISABLE_JIT", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "PYTHONHASHSEED"])
+def test_variables_that_may_move_results_are_noted(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(name, raising=False)
+    before = chosen_environment()
+    monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    assert chosen_environment() == {**before, name: "1"}

@@ -6,9 +6,11 @@ import pytest
 
 from core.errors import MachineError, SpecError
 from testbed.faults import Handover, Heal
+from testbed.hosts import local
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.local import LocalSite, probe, unmet_wishes
 from testbed.hosts.site import Program, python_agent
+from testbed.nodes import retransmission
 from testbed.topologies.topology import full_mesh, srtm_lan, star
 from tests.live import needs
 
@@ -61,13 +63,20 @@ def test_hosts_reach_each_other_and_the_harness_reaches_them(tmp_path):
     assert sorted(path.name for path in (tmp_path / "logs").iterdir()) == [f"echo-{name}.log" for name in names]
 
 
-def test_wishes_of_the_topology_that_loopback_has_not_are_said(tmp_path):
+def test_wishes_of_the_topology_that_loopback_has_not_are_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(local, "keeps_120_s", lambda: False)  # whatever Linux is here
     with LocalSite(star(2, "20ms", "1ms", 0.01), tmp_path) as site:
         assert len(site.notes) == 1
         assert all(word in site.notes[0] for word in ("delay (up to 20 ms", "jitter", "loss", "star", "mininet"))
     with LocalSite(full_mesh(2, "0ms"), tmp_path) as site:
         assert site.notes == []
     assert unmet_wishes(srtm_lan()) == ["delay (up to 0.01 ms a link)", "rate limits"]
+
+
+def test_a_kernel_that_lets_streams_wait_for_long_is_said(tmp_path, monkeypatch):
+    monkeypatch.setattr(retransmission, "_TCP_RTO_MAX_MS", 9_999)  # as Linux before 6.15: there is no such option
+    with LocalSite(full_mesh(2, "0ms"), tmp_path) as site:
+        assert len(site.notes) == 1 and "up to 120 s" in site.notes[0]
 
 
 def test_faults_of_links_are_refused(tmp_path):

@@ -23,6 +23,7 @@ from testbed.hosts.site import Program, Site, python_agent
 from testbed.hosts.state import read_state, start_time
 from testbed.nodes.retransmission import retry_soon
 from testbed.topologies.topology import Host, Link, Topology, load_topology
+from testbed.trust import link_check
 from testbed.trust.link_check import check_links
 from tests.live import needs
 from tests.testbed.brokers.with_clients import until
@@ -60,6 +61,26 @@ def test_every_pair_has_its_delay(make: Make) -> None:
     counts = {metric: value for host, metric, value in site.counters() if host == "delayer"}
     assert counts["packet_count"] >= 12 * 200 and counts["error_count"] == counts["unstamped_count"] == 0
     assert counts["lateness_max_ns"] >= counts["lateness_p99_ns"] >= counts["lateness_p50_ns"] > 0
+
+
+AS_OLD_LINUX = """
+from testbed.nodes import retransmission
+retransmission._TCP_RTO_MAX_MS = 9_999  # as before 6.15: there is no such option
+from testbed.trust.link_probe import main
+main()
+"""
+
+
+def test_hosts_whose_kernel_lets_streams_wait_for_long_are_said_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = make("full-mesh", nodes=2, delay="10ms")
+    before = list(site.notes)
+    monkeypatch.setattr(link_check, "python_agent", lambda _, *words: [sys.executable, "-c", AS_OLD_LINUX, *words])
+    check_links(site)
+    check_links(site)
+    (note,) = [note for note in site.notes if note not in before]
+    assert "kernel of n1, n2 lets" in note and "up to 120 s" in note
 
 
 def test_tcp_moves_bulk_over_20_ms(make: Make) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from collectors.integrity import check_run, is_whole
 from collectors.partials import own_mark
 from collectors.writer import record_failure
 from core.digests import sealed
@@ -32,6 +33,16 @@ def test_finished_runs_come_once(machines: Lab, tmp_path):
     two = write_small_run(there / "runs", 2)
     assert fetch_runs(machines.machine(1), str(there), here) == [two.name], "what is here stays"
     assert (here / "runs" / one.name / "samples.parquet").read_bytes() == whole
+
+
+def test_a_run_that_is_damaged_here_is_set_aside_and_comes_again(machines: Lab, tmp_path):
+    there, here = tmp_path / "there", tmp_path / "here"
+    one, two = (write_small_run(there / "runs", number) for number in (1, 2))
+    is_damaged(write_small_run(here / "runs", 1))
+    write_small_run(here / "runs", 2)
+    assert fetch_runs(machines.machine(1), str(there), here) == [one.name]
+    assert {path.name for path in (here / "runs").iterdir()} == {one.name, two.name, f"{one.name}.damaged"}
+    assert check_run(here / "runs" / one.name) and is_whole(here / "runs" / one.name)
 
 
 def test_no_results_there_is_an_error(machines: Lab, tmp_path):
