@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from core.compiled import _cache_folder
 from harness import code_version
 from harness.code_version import ROOT, changed_since, code_hash, files_of, id_of
 from harness.estimate import expected_seconds
 from harness.experiment import SCALES
 from paper_figs import FIGURES, load_figure
+from ratebed.altered import altered
+from studies.inputs import inputs_of
 from studies.spec import RunSpec
 from tests.tidy import tracked_files
 
@@ -89,18 +90,19 @@ def test_live_runs_hang_on_the_brokers_sources_and_virtual_ones_do_not() -> None
     assert not [path for path in virtual if path.name == "live.py"]
 
 
-@pytest.mark.parametrize("spec", [SRTM, LIMITER], ids=["virtual", "live"])
-def test_a_new_file_or_a_new_line_in_a_registry_voids_nothing(spec: RunSpec, tree: Path) -> None:
-    before = hash_of(spec, tree)
+def test_a_new_file_or_a_new_line_in_a_registry_voids_nothing(tree: Path) -> None:
+    specs = [SRTM, LIMITER, *specs_of("quick")]
+    before = hashes(specs, tree)
     for folder in ("systems/limiting", "workloads", "testbed/topologies", "studies/limiting", "core"):
         (tree / folder / "added.py").write_text("import core.units\n")
     (tree / "testbed/topologies/latencies/added.csv").write_text("a,b\n")
-    assert hash_of(spec, tree) == before
     for path, name in REGISTRIES.items():
         text = (tree / path).read_text()
         assert f"\n{name} = {{\n" in text
         (tree / path).write_text(text.replace(f"\n{name} = {{\n", f'\n{name} = {{\n    "new": "core.units:NEW",\n'))
-    assert hash_of(spec, tree) == before
+    after = hashes(specs, tree)
+    assert [spec for spec, old, new in zip(specs, before, after, strict=True) if old != new] == []
+    assert len({spec.study for spec in specs}) > 10
 
 
 def test_a_line_of_a_system_voids_exactly_its_runs(tree: Path) -> None:
@@ -130,16 +132,45 @@ def test_an_id_hangs_on_what_is_in_the_input_files(tmp_path: Path) -> None:
 
 
 WATCHED = """
-import sys, msgspec
+import os, sys, msgspec
 from pathlib import Path
 opened = set()
-sys.addaudithook(lambda event, args: opened.add(str(args[0])) if event == "open" else None)
+
+def hashes_kernels(frame):  # to name the folder of their machine code
+    while frame and frame.f_code.co_name != "_cache_folder":
+        frame = frame.f_back
+    return frame
+
+def note(event, arguments):
+    if event == "open" and isinstance(arguments[0], str | bytes) and not hashes_kernels(sys._getframe(1)):
+        opened.add(os.path.abspath(os.fsdecode(arguments[0])))
+
+sys.addaudithook(note)
 from harness.run import execute
 from studies.spec import RunSpec
 execute(msgspec.json.decode(sys.argv[1], type=RunSpec), Path(sys.argv[2]).name, Path(sys.argv[2]))
 imported = {getattr(module, "__file__", None) or "" for module in list(sys.modules.values())}
 print("\\n".join(sorted(opened | imported)))
 """
+# Not of a run: of the system and of Python, its packages and what they keep.
+ELSEWHERE = ("/proc", "/sys", "/dev", "/etc", "/usr", "/lib", "/run", sys.prefix, sys.base_prefix, *sys.path[1:])
+
+
+def check_opened(spec: RunSpec, folder: Path) -> None:
+    """What a run opens and imports, in a process of its own, is what its id hangs on."""
+    words = [sys.executable, "-c", WATCHED, spec.to_json().decode(), str(folder / "run")]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    places = [Path(line).resolve() for line in done.stdout.splitlines() if line]
+    used = {path.relative_to(ROOT) for path in places if path.is_relative_to(ROOT)}
+    used = {path for path in used if path.parts[0] in OURS and "__pycache__" not in path.parts}
+    assert Path("harness/run.py") in used
+    assert used <= set(files_of(spec))
+    away = [Path(place).resolve() for place in ELSEWHERE if place and not ROOT.is_relative_to(Path(place).resolve())]
+    others = {path for path in places if path.is_file() and not any(map(path.is_relative_to, (ROOT, *away)))}
+    others = {path for path in others if not path.is_relative_to(folder / "run") and "__pycache__" not in path.parts}
+    assert others == {Path(name).resolve() for name in inputs_of(spec)}
 
 
 @pytest.mark.parametrize(
@@ -149,15 +180,28 @@ print("\\n".join(sorted(opened | imported)))
 )
 @pytest.mark.long
 def test_a_run_opens_and_imports_nothing_that_its_id_does_not_hang_on(spec: RunSpec, tmp_path: Path) -> None:
-    words = [sys.executable, "-c", WATCHED, spec.to_json().decode(), str(tmp_path / "run")]
-    kernels = str(_cache_folder())  # said, it is not made out from the sources of all kernels
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": kernels}
-    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    used = {Path(line).relative_to(ROOT) for line in done.stdout.splitlines() if line.startswith(str(ROOT))}
-    used = {path for path in used if path.parts[0] in OURS and "__pycache__" not in path.parts}
-    assert Path("harness/run.py") in used
-    assert used <= set(files_of(spec))
+    check_opened(spec, tmp_path)
+
+
+def test_of_a_users_files_a_run_opens_its_inputs_alone(tmp_path: Path) -> None:
+    """A log and a table with a list of servers beside it, set in a figure's point; others beside them."""
+    (tmp_path / "log.csv").write_text("user,instant\n" + "".join(f"u{n % 5},{n}\n" for n in range(20)))
+    (tmp_path / "pings.csv").write_text("source,destination,avg\n1,2,70\n")
+    (tmp_path / "servers.csv").write_text("id,title\n1,Chicago\n2,Boston\n")
+    (tmp_path / "others.csv").write_text("id,title\n")
+    point = RunSpec(
+        system="static-split",
+        system_options={"capacity": 5, "rate": "1"},
+        workload="request-log",
+        workload_options={"path": "of the figure", "columns": "user=user,instant=instant"},
+        topology="wan",
+        topology_options={"nodes": 2, "cities": ["Chicago", "Boston"]},
+        study="limiting",
+    )
+    settings = {"workload.path": str(tmp_path / "log.csv"), "topology.table": str(tmp_path / "pings.csv")}
+    (spec,), _ = altered("x", [point], settings)
+    assert {Path(name).name for name in inputs_of(spec)} == {"log.csv", "pings.csv", "servers.csv"}
+    check_opened(spec, tmp_path)
 
 
 def test_files_that_are_changed_while_runs_go_on_are_named(tree: Path) -> None:
