@@ -6,9 +6,10 @@ A line a point and measure: medians over all moves of its runs, live and in virt
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,19 +17,18 @@ import pyarrow.parquet as pq
 from scipy.optimize import minimize
 
 from collectors.integrity import read_manifest
-from core.records import Float64, Json, Sample
+from core.records import Float64, Json
 from core.units import MILLISECOND_NS
 from harness.campaign import finished_runs
 from harness.experiment import RunSpec
 from harness.run import asked_of, resolve
 from paper_figs.epulsar.fig7 import ANSWERED_NS, DOWNTIME
 from paper_figs.epulsar.published import EXECUTORS
-from studies.placement_on_pulsar.asked import NAME, PulsarRequest
+from studies.placement_on_pulsar.asked import NAME, ClientDowntime, PulsarRequest, StepSpan
 from studies.placement_on_pulsar.model import FITTED, MoveStep, PulsarCosts
 from studies.placement_on_pulsar.virtual import run
 from testbed.trust.evidence import INVALID
 
-SAMPLES = ("at_ns", "node", "metric", "value")
 MEASURES = (DOWNTIME, "delivery_gap_ns", "migration_ns")
 FITTED_OF, FITTED_AT = "static-topics", ("10ms", "40ms")  # the workload of Fig. 7; one way to the store
 NEAR_MS, NEAR = 10.0, 0.25  # what a median may be off
@@ -52,6 +52,32 @@ def main() -> None:
         print(line)
 
 
+class Told(NamedTuple):
+    """What a run told of its moves; ``values``: metric and value of its samples."""
+
+    values: Sequence[tuple[str, float]]
+    steps: Sequence[StepSpan]
+    downtimes: Sequence[ClientDowntime]
+
+    @classmethod
+    def read(cls, folder: Path) -> "Told":
+        """From a run's folder."""
+
+        def rows(table: str, *columns: str) -> Iterator[tuple[Any, ...]]:
+            path = folder / f"{table}.parquet"  # of what never happened there is none
+            frame = pq.read_table(path, columns=list(columns)).to_pydict() if path.exists() else {}
+            return zip(*(frame[name] for name in columns), strict=True) if frame else iter(())
+
+        steps, downtimes = (
+            rows(*table) for table in (("move_steps", *StepSpan._fields), ("downtimes", *ClientDowntime._fields))
+        )
+        return cls(
+            list(rows("samples", "metric", "value")),
+            [StepSpan(*row) for row in steps],
+            [ClientDowntime(*row) for row in downtimes],
+        )
+
+
 class LivePoint(msgspec.Struct):
     """The runs of one point; ``delay``: one way to the store, "" where the topology says."""
 
@@ -70,8 +96,7 @@ class LivePoint(msgspec.Struct):
     @property
     def medians(self) -> Medians:
         """Over all moves of all runs."""
-        tables = [pq.read_table(folder / "samples.parquet", columns=[*SAMPLES]).to_pydict() for folder in self.folders]
-        return _medians(zip(*(table[name] for name in SAMPLES), strict=True) for table in tables)
+        return _medians(Told.read(folder) for folder in self.folders)
 
     @property
     def requests(self) -> list[PulsarRequest]:
@@ -99,31 +124,32 @@ def live_runs(out: Path) -> list[LivePoint]:
 
 def modelled(requests: Sequence[PulsarRequest], costs: PulsarCosts) -> Medians:
     """What the model says."""
-    return _medians(run(asked, costs).samples for asked in requests)
+    journals = (run(asked, costs) for asked in requests)
+    return _medians(
+        Told([(metric, value) for _, _, metric, value in shown.samples], shown.steps, shown.downtimes)
+        for shown in journals
+    )
 
 
-def _medians(runs: Iterable[Iterable[Sample]]) -> Medians:
-    """Of the samples of runs."""
+def _medians(runs: Iterable[Told]) -> Medians:
+    """Of what runs told."""
     rows = defaultdict[str, list[float]](list)
-    for samples in map(list, runs):
-        for _, _, metric, value in samples:
-            if metric != DOWNTIME:
-                rows[metric].append(value)
-        rows[DOWNTIME] += _downtimes(samples)
+    for told in runs:
+        for metric, value in told.values:
+            rows[metric].append(value)
+        rows[DOWNTIME] += _downtimes(told)
     return {metric: float(np.median(rows[metric])) / MILLISECOND_NS for metric in MEASURES if rows[metric]}
 
 
-def _downtimes(samples: Sequence[Sample]) -> Iterable[float]:
+def _downtimes(told: Told) -> Iterable[float]:
     """Of each move and client the longest around it, as Fig. 7 has them."""
-    moves = defaultdict[str, list[tuple[int, float]]](list)
-    longest: dict[tuple[str, int], float] = {}
-    for at_ns, step, metric, value in samples:
-        if metric == "move_step_ns" and step.startswith("request of "):
-            moves[step.removeprefix("request of ")].append((at_ns, at_ns + value + ANSWERED_NS))
-    for at_ns, client, metric, value in samples:
-        for asked_ns, over_ns in moves[client.rpartition(" of ")[2]] if metric == DOWNTIME else ():
-            if at_ns <= over_ns and at_ns + value >= asked_ns:
-                longest[client, asked_ns] = max(value, longest.get((client, asked_ns), 0.0))
+    longest: dict[tuple[str, str, str, int], float] = {}
+    requests = [step for step in told.steps if step.step == "request"]
+    for client, topic, role, start_ns, end_ns in told.downtimes:
+        for move in requests:
+            if move.topic == topic and start_ns <= move.end_ns + ANSWERED_NS and end_ns >= move.start_ns:
+                key = client, topic, role, move.start_ns
+                longest[key] = max(float(end_ns - start_ns), longest.get(key, 0.0))
     return longest.values()
 
 

@@ -66,11 +66,7 @@ METRICS: dict[str, Metric] = {
     "migration_with_wait_ns": Metric("ns", "the same from the decision on", _PLACEMENT),
     "monitoring_bytes": Metric("bytes", "of a broker's load report", _PLACEMENT),
     "utilisation_ratio": Metric("ratio", "of the resource that a broker uses most: see its report", _PLACEMENT),
-    "client_downtime_ns": Metric("ns", "from a connection's close to the next", _PLACEMENT),
-    "move_step_ns": Metric(
-        "ns", "a move's step, its node 'request of TOPIC': from the question to REST's answer; by the broker's log, as "
-        "they end: unload, and in it release, assign and disconnect", _PULSAR,
-    ),
+    "client_downtime_ns": Metric("ns", "from a connection's close to the next; on Pulsar: `downtimes`", _PLACEMENT),
     "delivery_gap_ns": Metric("ns", "the longest time without a delivery of a topic around its move", _PULSAR),
     "unanswered_count": Metric("count", "a Serf agent did not say where; a limiter decided without its server", _LIVE),
     "early_open_count": Metric("count", "1: a broker had a topic before the last one had drained it", _LIVE),

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from collectors.columns import NAMED_TEXTS, REAL, SMALL, TEXT, TEXTS, WHOLE, Table, table
 
-SCHEMA_VERSION = 5
+SCHEMA_VERSION = 6
 MANIFEST = "manifest.json"
 LOGS = "logs"
 
@@ -60,7 +60,7 @@ _OF_EVERY_RUN = {
     "samples": table(
         "a value of a metric at an instant",
         AT,
-        ("node", TEXT, "a node, client, process or host; empty: the whole run"),
+        ("node", TEXT, "a node, client, process, host or topic; empty: the whole run"),
         ("metric", TEXT, "one of those below"),
         ("value", REAL),
     ),
@@ -168,6 +168,21 @@ _OF_PLACEMENT = {
         ("role", TEXT, "producer or consumer; null: a handover"),
         ("kind", TEXT, "joined, left or handover"),
         ("site", SMALL, "of a handover: where to, 0 is the topology's first"),
+    ),
+    "move_steps": table(
+        "a step of a topic's move on Pulsar",
+        ("topic", TEXT),
+        ("step", TEXT, "request (REST's, to its answer); by the old broker's log unload: release, assign, disconnect"),
+        ("start_ns", WHOLE, "below 0 where a broker counts from before the run"),
+        ("end_ns", WHOLE),
+    ),
+    "downtimes": table(
+        "a span in which a client on Pulsar was cut off from a topic",
+        ("client", TEXT, "its host: one for the clients of a site that stay"),
+        ("topic", TEXT),
+        ("role", TEXT, "producer or consumer"),
+        ("start_ns", WHOLE),
+        ("end_ns", WHOLE, "of who never came back at least the run's end"),
     ),
     "topic_windows": table(
         "a topic and window of its messages' births in which there were any",

@@ -25,6 +25,8 @@ HAPPENINGS = {  # table -> the columns of its instant and of its kind, or the ki
     "clients": ("at_ns", "kind"),
     "ownership": ("start_ns", "owned"),
     "control_messages": ("at_ns", "way"),
+    "move_steps": ("start_ns", "step"),
+    "downtimes": ("start_ns", "cut off"),
 }
 
 

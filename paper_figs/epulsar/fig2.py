@@ -11,6 +11,7 @@ down: our nodes, the brokers' log, the client's.  In virtual time of a model of 
 from typing import Any
 
 from analysis.tables import collect
+from core.clients import Role
 from core.records import Json
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -23,11 +24,10 @@ from paper_figs.series import frame_of
 from paper_figs.style import Style, series, style_of
 
 SYSTEMS = ("pulsar", "epulsar")
-DOWNTIME_NS, MIGRATION_NS, STEP_NS = "client_downtime_ns", "migration_ns", "move_step_ns"
+DOWNTIME_NS, MIGRATION_NS = "client_downtime_ns", "migration_ns"
 CLIENT, TOPIC = "producer-1-1", "topic-1"
-AWAY, REQUEST, RELEASE, ASSIGN, DISCONNECT, UNLOAD = (  # whose samples on Pulsar are of the topic's move
-    f"{one} of {TOPIC}" for one in ("producer", "request", "release", "assign", "disconnect", "unload")
-)
+REQUEST, RELEASE, ASSIGN, DISCONNECT, UNLOAD = "request", "release", "assign", "disconnect", "unload"  # move_steps.step
+AWAY, MOVED = "away", "moved"  # the client, by ``downtimes``; the topic, by ``MIGRATION_NS``
 LIFELINES = ("client", "old broker", "new broker", "store", "load manager")
 WAN = f"{WAN_MS}ms"  # one way: that of Fig. 7b
 MIGRATION, DOWNTIME, LIFELINE = series("", 5), series("", 0), Style("", "#777777", "", "-")
@@ -91,13 +91,33 @@ def tables(data: Data) -> FigureTables:
 
     systems = data.runs.where(f.col("repetition") == 0).select("run_id", "system")
     messages = collect(_messages(data).join(systems, "run_id"), ["system", "sent_at_ns", "got_at_ns", "source"])
-    mine = data.samples.where(f.col("metric").isin(DOWNTIME_NS, MIGRATION_NS)).join(systems, "run_id")
-    spans = mine.groupBy("system").pivot("metric", [DOWNTIME_NS, MIGRATION_NS]).agg(f.first("value"))
+    away = data.table("downtimes").selectExpr(
+        "run_id", "start_ns as at_ns", "role", f"'{DOWNTIME_NS}' as metric", "cast(end_ns - start_ns as double) value"
+    )
+    mine = data.samples.where(f.col("metric").isin(DOWNTIME_NS, MIGRATION_NS))
+    mine = mine.selectExpr("run_id", "at_ns", "'' as role", "metric", "value").unionByName(away).join(systems, "run_id")
+    first = f.min_by("value", f.struct("at_ns", "role"))
+    spans = mine.groupBy("system").pivot("metric", [DOWNTIME_NS, MIGRATION_NS]).agg(first)
     spans = spans.selectExpr("system", f"{DOWNTIME_NS} / 1e6 downtime_ms", f"{MIGRATION_NS} / 1e6 migration_ms")
-    told = data.samples.where(f.col("metric").isin(DOWNTIME_NS, MIGRATION_NS, STEP_NS)).join(systems, "run_id")
-    said = collect(told.select("system", "at_ns", "node", "metric", "value"), ["system", "at_ns", "node", "metric"])
-    is_pulsars = (said.metric == STEP_NS).any()
-    return {"arrows": arrows_on_pulsar(said) if is_pulsars else _arrows(messages), "spans": collect(spans, ["system"])}
+    told = collect(_told_on_pulsar(data).join(systems, "run_id").drop("run_id"), ["system", "start_ns", "end_ns"])
+    is_pulsars = (told.what == REQUEST).any()
+    return {"arrows": arrows_on_pulsar(told) if is_pulsars else _arrows(messages), "spans": collect(spans, ["system"])}
+
+
+def _told_on_pulsar(data: Data) -> SparkFrame:
+    """Of the topic's moves there: run_id, what (a step, ``AWAY`` or ``MOVED``), start_ns, end_ns."""
+    steps = data.table("move_steps").where(f"topic = '{TOPIC}'")
+    away = data.table("downtimes").where(f"topic = '{TOPIC}' and role = '{Role.PRODUCER}'")
+    moved = data.samples.where(f"metric = '{MIGRATION_NS}'")
+    return (
+        steps.selectExpr("run_id", "step as what", "start_ns", "end_ns")
+        .unionByName(away.selectExpr("run_id", f"'{AWAY}' as what", "start_ns", "end_ns"))
+        .unionByName(
+            moved.selectExpr(
+                "run_id", f"'{MOVED}' as what", "at_ns - cast(value as long) as start_ns", "at_ns as end_ns"
+            )
+        )
+    )
 
 
 def _messages(data: Data) -> SparkFrame:
@@ -142,29 +162,28 @@ def _arrows(messages: Frame) -> Frame:
     return pd.concat(parts, ignore_index=True)[ARROWS] if parts else pd.DataFrame(columns=ARROWS)
 
 
-def arrows_on_pulsar(samples: Frame) -> Frame:
-    """The same of each system's first move on Pulsar, of rows of ``samples``: system, at_ns, node, metric, value.
+def arrows_on_pulsar(told: Frame) -> Frame:
+    """The same of each system's first move on Pulsar, of rows of system, what, start_ns, end_ns.
 
     Steps are from the brokers' log; of the modelled Pulsar's, which has but one, that one is drawn.
     """
     arrows: list[tuple[str, str, str, str, float, float]] = []
-    for system, part in samples.groupby("system"):
-        rows = part.assign(node=part.node.where(part.metric != MIGRATION_NS, MIGRATION_NS))  # whichever manager's
-        asked_ns = rows[rows.node == REQUEST].at_ns.min()
-        first = rows[rows.at_ns >= asked_ns].drop_duplicates("node").set_index("node")[["at_ns", "value"]]
-        at_ns, span_ns = first.at_ns.to_dict(), first.value.to_dict()
-        released_ns, closed_ns = at_ns[MIGRATION_NS], at_ns[AWAY]
-        began_ns = {name: at_ns[name] - span_ns[name] for name in at_ns}  # of what is told when it ends
-        steps = {"Fence": RELEASE, "Own": ASSIGN} if RELEASE in at_ns else {"Unload": UNLOAD}
+    for system, rows in told.groupby("system"):
+        asked_ns = rows[rows.what == REQUEST].start_ns.min()
+        # A log may count a step from long before; who is away already is away for another move.
+        since = rows[rows.start_ns.where(rows.what == AWAY, rows.end_ns) >= asked_ns].sort_values("end_ns")
+        first = since.drop_duplicates("what").set_index("what")
+        start_ns, end_ns = first.start_ns.to_dict(), first.end_ns.to_dict()
+        steps = {"Fence": RELEASE, "Own": ASSIGN} if RELEASE in end_ns else {"Unload": UNLOAD}
         spans = {
-            "Release": (began_ns[MIGRATION_NS], asked_ns),
-            **{message: (began_ns[name], at_ns[name]) for message, name in steps.items() if name in at_ns},
-            "Close": (min(closed_ns, began_ns.get(DISCONNECT, closed_ns)), closed_ns),
-            "Return": (closed_ns, closed_ns + span_ns[AWAY]),
-            "Released": (asked_ns + span_ns[REQUEST], released_ns),
+            "Release": (start_ns[MOVED], asked_ns),
+            **{message: (start_ns[name], end_ns[name]) for message, name in steps.items() if name in end_ns},
+            "Close": (min(start_ns[AWAY], start_ns.get(DISCONNECT, start_ns[AWAY])), start_ns[AWAY]),
+            "Return": (start_ns[AWAY], end_ns[AWAY]),
+            "Released": (end_ns[REQUEST], end_ns[MOVED]),
         }
         for message, ends_ns in spans.items():
-            ends_ms = ((end_ns - began_ns[MIGRATION_NS]) / MILLISECOND_NS for end_ns in ends_ns)
+            ends_ms = ((at_ns - start_ns[MOVED]) / MILLISECOND_NS for at_ns in ends_ns)
             arrows.append((str(system), message, *BETWEEN[message], *ends_ms))
     frame = frame_of(arrows, ["system", "message", "source", "target", "sent_ms", "got_ms"])
     return frame.assign(step=[KINDS[message][0] for message in frame.message])[ARROWS]

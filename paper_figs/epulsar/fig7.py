@@ -96,8 +96,10 @@ def tables(data: Data) -> FigureTables:
     """
     from pyspark.sql import functions as f
 
-    mine = data.samples.where(f.col("metric").isin(MIGRATION, WITH_WAIT, GAP)).select("run_id", "metric", "value")
-    mine = mine.unionByName(_downtimes(data.samples))
+    mine = data.samples.where(f.col("metric").isin(DOWNTIME, MIGRATION, WITH_WAIT, GAP)).select(
+        "run_id", "metric", "value"
+    )
+    mine = mine.unionByName(_downtimes(data.table("downtimes"), data.table("move_steps")))
     landed = (
         data.samples.where("metric = 'migration_count'").groupBy("run_id").agg(f.sum("value").alias("landed_count"))
     )
@@ -113,23 +115,21 @@ def tables(data: Data) -> FigureTables:
     return {"migrations": migrations[columns]}
 
 
-def _downtimes(samples: SparkFrame) -> SparkFrame:
+def _downtimes(downtimes: SparkFrame, steps: SparkFrame) -> SparkFrame:
     """run_id, metric, value: of each move and client the longest time that it was cut off, of those around the move.
 
     On Pulsar clients are cut off by others' moves as well: a lookup that comes while a topic is unloaded ends their
-    client's connection, which others share.  Where nobody asks REST for moves all downtimes are of one.
+    client's connection, which others share.  On our brokers a downtime is a sample, and of one move.
     """
     from pyspark.sql import functions as f
 
-    topic = "substring_index(node, ' of ', -1) as topic"
-    moves = samples.where("metric = 'move_step_ns' and node like 'request of %'").selectExpr(
-        "run_id", topic, "at_ns as asked_ns", f"at_ns + value + {ANSWERED_NS} as over_ns"
+    moves = steps.where("step = 'request'").selectExpr(
+        "run_id", "topic", "start_ns as asked_ns", f"end_ns + {ANSWERED_NS} as over_ns"
     )
-    away = samples.where(f"metric = '{DOWNTIME}'").selectExpr("run_id", "metric", "value", "at_ns", "node", topic)
-    around = away.join(moves, ["run_id", "topic"]).where("at_ns <= over_ns and at_ns + value >= asked_ns")
-    longest = around.groupBy("run_id", "metric", "node", "asked_ns").agg(f.max("value").alias("value"))
-    others = away.join(moves.select("run_id").distinct(), "run_id", "left_anti")
-    return longest.select("run_id", "metric", "value").unionByName(others.select("run_id", "metric", "value"))
+    around = downtimes.join(moves, ["run_id", "topic"]).where("start_ns <= over_ns and end_ns >= asked_ns")
+    longest_ns = f.max(f.expr("cast(end_ns - start_ns as double)")).alias("value")
+    longest = around.groupBy("run_id", "client", "topic", "role", "asked_ns").agg(longest_ns)
+    return longest.select("run_id", f.lit(DOWNTIME).alias("metric"), "value")
 
 
 def draw(tables: FigureTables) -> Drawing:

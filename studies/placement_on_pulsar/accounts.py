@@ -18,7 +18,7 @@ from core.records import Int64, Sample
 from studies.placement.accounts import NOTHING
 from studies.placement.asked import Spell
 from studies.placement.script import events_file
-from studies.placement_on_pulsar.asked import ClientCrew, PulsarRequest
+from studies.placement_on_pulsar.asked import ClientCrew, ClientDowntime, PulsarRequest, StepSpan
 from studies.placement_on_pulsar.load import due_of
 from studies.placement_on_pulsar.planes import PulsarScript
 from testbed.hosts.site import Site
@@ -39,8 +39,6 @@ from testbed.trust.accounts import (
     receipt,
     shifted,
 )
-
-DOWNTIME = "client_downtime_ns"
 
 
 class UnitMove(NamedTuple):
@@ -77,13 +75,15 @@ class Hired(NamedTuple):
 
 
 class PulsarAccounts(NamedTuple):
-    """Of a run: samples, latencies of first deliveries, how late messages were sent, what became of all.
+    """Of a run: samples, what moves and clients took, latencies of first deliveries, how late messages were sent.
 
-    ``fates``: of each topic's messages.  ``notes``: what went wrong with moves, and how many clients had no broker at
-    the end.
+    ``account``: what became of all.  ``fates``: of each topic's messages.  ``notes``: what went wrong with moves, and
+    how many clients had no broker at the end.
     """
 
     samples: list[Sample]
+    requests: list[StepSpan]
+    downtimes: list[ClientDowntime]
     latency_ns: Int64
     lateness_ns: Int64
     account: DeliveryAccount
@@ -127,21 +127,22 @@ def spells_of(owned: Iterable[Owned], epoch_ns: int, until_ns: int) -> list[Spel
     return sorted((one for one in cut if one.start_ns < one.end_ns), key=lambda one: (one.start_ns, one.topic))
 
 
-def step_samples(logs: Iterable[str], script: PulsarScript, epoch_ns: int, until_ns: int) -> Iterator[Sample]:
-    """``move_step_ns`` of the run's moves, by the logs of its brokers."""
+def logged_steps(logs: Iterable[str], script: PulsarScript, epoch_ns: int, until_ns: int) -> Iterator[StepSpan]:
+    """Those of the run's moves that ended in the run, by the logs of its brokers."""
     names = {f"{script.topic(name).space}/{bundle}": name for name, bundle in script.bundles().items()}
     for log in logs:
         for at_ns, step, unit, span_ns in steps_of(log):
-            if unit in names and epoch_ns <= at_ns < epoch_ns + until_ns:
-                yield at_ns - epoch_ns, f"{step} of {names[unit]}", "move_step_ns", float(span_ns)
+            end_ns = at_ns - epoch_ns
+            if unit in names and 0 <= end_ns < until_ns:
+                yield StepSpan(names[unit], step, end_ns - span_ns, end_ns)
 
 
 def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: Sequence[UnitMove]) -> PulsarAccounts:
     """Everything that clients saw, and each move as they saw it."""
-    until_ns, samples = asked.duration_ns, list[Sample]()
+    until_ns, samples, away = asked.duration_ns, list[Sample](), list[ClientDowntime]()
     seen = [(hired, hired.traffic.seen()) for hired in crews]
     for hired, told in seen:
-        samples += downtime_samples(hired.traffic.log(), hired.crew, told, epoch_ns, until_ns)
+        away += downtimes_of(hired.traffic.log(), hired.crew, told, epoch_ns, until_ns)
     fates, latencies, total = dict[str, Fate](), [np.empty(0, np.int64)], NOTHING
     for load in asked.load.topics:
         consumers = [
@@ -166,16 +167,17 @@ def told_of(asked: PulsarRequest, epoch_ns: int, crews: Sequence[Hired], moves: 
         samples.append((until_ns, load.name, "out_of_order_count", float(reordered_count)))
         mine = [move for move in moves if move.unit == load.name]
         samples += [row for one in consumers for row in gaps(one, mine, epoch_ns)]
-    for move in moves:
-        asked_at_ns, span_ns = move.asked_at_ns - epoch_ns, move.answered_at_ns - move.asked_at_ns
-        samples.append((asked_at_ns, move.unit, "migration_count", float(move.landed)))
-        samples.append((asked_at_ns, f"request of {move.unit}", "move_step_ns", float(span_ns)))
+    samples += [(move.asked_at_ns - epoch_ns, move.unit, "migration_count", float(move.landed)) for move in moves]
+    requests = [
+        StepSpan(move.unit, "request", move.asked_at_ns - epoch_ns, move.answered_at_ns - epoch_ns) for move in moves
+    ]
     for metric in ("offered_count", "undelivered_count", "unacknowledged_count", "surplus_count"):
         samples.append((until_ns, "clients", metric, float(getattr(total, metric))))
     late = [lateness_ns(told.sent["intended_at_ns"], told.sent["sent_at_ns"]) for _, told in seen]
-    notes = _notes(moves, samples, until_ns)
+    notes = _notes(moves, away, until_ns)
     latency_ns, late_ns = np.concatenate(latencies), np.concatenate(late)
-    return PulsarAccounts(samples, latency_ns, late_ns, excused(total, asked.rule.persistent), fates, notes)
+    account = excused(total, asked.rule.persistent)
+    return PulsarAccounts(samples, requests, away, latency_ns, late_ns, account, fates, notes)
 
 
 def excused(total: DeliveryAccount, persistent: bool) -> DeliveryAccount:
@@ -191,8 +193,8 @@ def excused(total: DeliveryAccount, persistent: bool) -> DeliveryAccount:
     return replace(once, unacknowledged_count=gone, undelivered_count=0)
 
 
-def _notes(moves: Iterable[UnitMove], samples: Iterable[Sample], until_ns: int) -> list[str]:
-    away = sum(at_ns + value >= until_ns for at_ns, _, metric, value in samples if metric == DOWNTIME)
+def _notes(moves: Iterable[UnitMove], downtimes: Iterable[ClientDowntime], until_ns: int) -> list[str]:
+    away = sum(one.end_ns >= until_ns for one in downtimes)
     notes = sorted({f"REST: {move.problem}" for move in moves if move.problem})
     return [*notes, *([f"{away} clients had no broker at the end"] if away else [])]
 
@@ -232,8 +234,10 @@ def _latency_ns(sent: Sent, one: Receipt) -> Int64:
     return latency_ns
 
 
-def downtime_samples(log: str, crew: ClientCrew, told: SeenByClients, epoch_ns: int, until_ns: int) -> Iterator[Sample]:
-    """``client_downtime_ns`` of each time that a client was cut off in the run, as long as it wanted its topic."""
+def downtimes_of(
+    log: str, crew: ClientCrew, told: SeenByClients, epoch_ns: int, until_ns: int
+) -> Iterator[ClientDowntime]:
+    """Each time that a client was cut off in the run, as long as it wanted its topic."""
     names = [str(topic) for topic in told.topics]
     order = {Role.PRODUCER: crew.producing, Role.CONSUMER: (*crew.consuming, *told.subscribed["topic"].tolist())}
     for span in downtimes(log, {role: [names[number] for number in numbers] for role, numbers in order.items()}):
@@ -244,7 +248,7 @@ def downtime_samples(log: str, crew: ClientCrew, told: SeenByClients, epoch_ns: 
                 away_ns = span.span_ns(epoch_ns + end_ns)
                 if end_ns < until_ns:  # who has left is not away any more; whom the run left is
                     away_ns = min(away_ns, end_ns - begin_ns)
-                yield begin_ns, f"{span.role} of {crew.topics[number]}", DOWNTIME, float(away_ns)
+                yield ClientDowntime(crew.node, crew.topics[number], Role(span.role), begin_ns, begin_ns + away_ns)
 
 
 def gaps(one: Consumed, moves: Iterable[UnitMove], epoch_ns: int) -> Iterator[Sample]:

@@ -177,8 +177,29 @@ def _crew(host: str, name: str, doings: Sequence[Joined | Left]) -> ClientCrew:
     return ClientCrew(host, name, topics, tuple(there[Role.PRODUCER]), tuple(there[Role.CONSUMER]), tuple(changes))
 
 
+class StepSpan(NamedTuple):
+    """A step of a topic's move, in the run's time: a row of ``move_steps``."""
+
+    topic: str
+    step: str
+    start_ns: int
+    end_ns: int
+
+
+class ClientDowntime(NamedTuple):
+    """A client was cut off from a topic, in the run's time: a row of ``downtimes``."""
+
+    client: str  # its host
+    topic: str
+    role: Role
+    start_ns: int
+    end_ns: int
+
+
 @dataclass(frozen=True, kw_only=True)
 class PulsarJournal(PlacementJournal):
     """Latencies are of first deliveries, of all consumers, from when a message was due."""
 
+    steps: list[StepSpan]
+    downtimes: list[ClientDowntime]
     latency_ns: Int64

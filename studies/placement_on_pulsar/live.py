@@ -15,7 +15,7 @@ from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from studies.placement.live import Trouble
 from studies.placement.script import write_script
-from studies.placement_on_pulsar.accounts import Hired, moves_of, owned_of, spells_of, step_samples, told_of
+from studies.placement_on_pulsar.accounts import Hired, logged_steps, moves_of, owned_of, spells_of, told_of
 from studies.placement_on_pulsar.asked import EACH, ONE, ClientCrew, PulsarJournal, PulsarRequest
 from studies.placement_on_pulsar.load import due_of
 from studies.placement_on_pulsar.planes import PulsarScript
@@ -110,13 +110,20 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             moves = [move for move in moves_of(site, script) if move.asked_at_ns < epoch_ns + until_ns]
             told = told_of(asked, epoch_ns, crews, moves)
             samples = [row for row in fleet.samples() if row[0] <= until_ns]
-            samples += step_samples(map(cluster.log_of, script.brokers), script, epoch_ns, until_ns)
+            steps = [*told.requests, *logged_steps(map(cluster.log_of, script.brokers), script, epoch_ns, until_ns)]
             spells = spells_of(owned_of(site, script), epoch_ns, until_ns)
             trouble.tell(observer.findings, until_ns, told.lateness_ns, told.account)
             observer.findings.notes, observer.findings.broker_killed = told.notes, bool(killed)
         ordered = sorted([*samples, *trouble.samples, *told.samples], key=lambda row: row[:3])
         return PulsarJournal(
-            ordered, spells, told.fates, trouble.faults, evidence=observer.evidence(), latency_ns=told.latency_ns
+            ordered,
+            spells,
+            told.fates,
+            trouble.faults,
+            evidence=observer.evidence(),
+            steps=sorted(steps, key=lambda step: (step.start_ns, step)),
+            downtimes=sorted(told.downtimes, key=lambda one: (one.start_ns, one)),
+            latency_ns=told.latency_ns,
         )
 
 

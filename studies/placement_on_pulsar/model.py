@@ -24,7 +24,7 @@ from core.records import Sample
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.asked import Spell
-from studies.placement_on_pulsar.asked import Change, ClientCrew, PulsarRequest
+from studies.placement_on_pulsar.asked import Change, ClientCrew, ClientDowntime, PulsarRequest, StepSpan
 from studies.placement_on_pulsar.modelled_messages import ClientWays, Fenced, TopicPast
 from studies.placement_on_pulsar.nodes import Served, ServedTopic, Unload, Unloaded
 from systems.api import Delivery, Event, Report
@@ -66,6 +66,19 @@ class PulsarBody(Protocol):
         """Give a node an event."""
 
 
+class _Client(NamedTuple):
+    """A client of a topic; ``number``: the topic's in its host's crew."""
+
+    host: str
+    number: int
+    role: Role
+
+    @property
+    def name(self) -> str:
+        """As Pulsar has it."""
+        return f"{self.host}.{self.number}"
+
+
 @dataclass
 class _Topic:
     """A topic: who has it since when, who uses it, when it was fenced."""
@@ -73,7 +86,7 @@ class _Topic:
     name: str
     broker: str
     since_ns: int = 0
-    clients: dict[tuple[str, Role], None] = field(default_factory=dict)  # the name, HOST.NUMBER
+    clients: dict[_Client, None] = field(default_factory=dict)
     fenced: list[Fenced] = field(default_factory=list)
     spells: list[Spell] = field(default_factory=list)
 
@@ -114,8 +127,10 @@ class ModelledPulsar:
         for crew in asked.crews:
             for role, numbers in ((Role.PRODUCER, crew.producing), (Role.CONSUMER, crew.consuming)):
                 for number in numbers:
-                    self.topics[crew.topics[number]].clients[f"{crew.node}.{number}", role] = None
-        self.samples: list[Sample] = []  # as of a live run, each from when it began, but for the unload, from its end
+                    self.topics[crew.topics[number]].clients[_Client(crew.node, number, role)] = None
+        self.samples: list[Sample] = []
+        self.steps: list[StepSpan] = []
+        self.downtimes: list[ClientDowntime] = []
         self._rng, self._cores = rng, _Cores(costs.cores)
         self._trip_ns = {name: 2 * asked.topology.path(name, store).one_way_delay_ns for name in names}
         self._period_ns = round(SECOND_NS / asked.load.topics[0].rate_rps)  # topics are alike
@@ -131,7 +146,8 @@ class ModelledPulsar:
             body.inject(self.store, SECOND_NS, Delivery(topic.broker, Write(OWNERS + topic.name, topic.broker)))
 
     def _change(self, crew: ClientCrew, change: Change) -> None:
-        client, clients = (f"{crew.node}.{change.topic}", Role.CONSUMER), self.topics[crew.topics[change.topic]].clients
+        client = _Client(crew.node, change.topic, Role.CONSUMER)
+        clients = self.topics[crew.topics[change.topic]].clients
         if change.wanted:
             clients[client] = None
         else:
@@ -166,7 +182,7 @@ class ModelledPulsar:
 
     def _handed(self, move: _Move, fenced_ns: int) -> None:
         self._owned(move.topic, move.target)
-        self._sample(self._now_ns, f"unload of {move.topic.name}", "move_step_ns", self._now_ns - move.asked_ns)
+        self.steps.append(StepSpan(move.topic.name, "unload", move.asked_ns, self._now_ns))
         self._open(move, fenced_ns, self._now_ns)
         self._after(move.source, self.costs.answer, self._answered, move)
 
@@ -190,21 +206,21 @@ class ModelledPulsar:
         if self.asked.rule.persistent:
             self._after(topic.broker, self.costs.open, self._let_in, move, fenced_ns, closed_ns)
             return
-        trips_ns = {client: 2 * self._way_ns(client, topic.broker) for client, _ in topic.clients}
-        for client, role in topic.clients:
-            self._cut_off(topic, role, closed_ns, self._now_ns + trips_ns[client])
+        trips_ns = {client: 2 * self._way_ns(client.host, topic.broker) for client in topic.clients}
+        for client, trip_ns in trips_ns.items():
+            self._cut_off(topic, client, closed_ns, self._now_ns + trip_ns)
         self._there.call_at(self._now_ns + max(trips_ns.values(), default=0), self._flows, move, fenced_ns)
 
-    def _way_ns(self, client: str, broker: str) -> int:
+    def _way_ns(self, host: str, broker: str) -> int:
         number = self.ways.brokers[broker]
-        return int(self.ways.ns(client.rpartition(".")[0], np.array([self._now_ns]), np.array([number]))[0])
+        return int(self.ways.ns(host, np.array([self._now_ns]), np.array([number]))[0])
 
-    def _cut_off(self, topic: _Topic, role: Role, closed_ns: int, back_ns: int) -> None:
-        self._sample(closed_ns, f"{role} of {topic.name}", "client_downtime_ns", back_ns - closed_ns)
+    def _cut_off(self, topic: _Topic, client: _Client, closed_ns: int, back_ns: int) -> None:
+        self.downtimes.append(ClientDowntime(client.host, topic.name, client.role, closed_ns, back_ns))
 
     def _let_in(self, move: _Move, fenced_ns: int, closed_ns: int) -> None:
-        for _, role in move.topic.clients:
-            self._cut_off(move.topic, role, closed_ns, self._now_ns)
+        for client in move.topic.clients:
+            self._cut_off(move.topic, client, closed_ns, self._now_ns)
         self._after(move.topic.broker, self.costs.flow, self._flows, move, fenced_ns)
 
     def _flows(self, move: _Move, fenced_ns: int) -> None:
@@ -217,7 +233,7 @@ class ModelledPulsar:
 
     def _answered(self, move: _Move) -> None:
         self._there.inject(move.source, self._now_ns, Report(Unloaded(move.topic.name)))
-        self._sample(move.asked_ns, f"request of {move.topic.name}", "move_step_ns", self._now_ns - move.asked_ns)
+        self.steps.append(StepSpan(move.topic.name, "request", move.asked_ns, self._now_ns))
 
     def _sample(self, at_ns: int, node: str, metric: str, value: int) -> None:
         self.samples.append((at_ns, node, metric, float(value)))
@@ -257,7 +273,7 @@ class ModelledPulsar:
 
 
 def _served(topic: _Topic, rate_rps: float) -> ServedTopic:
-    producers, consumers = ([name for name, one in topic.clients if one is role] for role in Role)
+    producers, consumers = ([client.name for client in topic.clients if client.role is role] for role in Role)
     in_rps = rate_rps * len(producers)
     return ServedTopic(Rates(in_rps, in_rps * len(consumers)), producers, consumers)
 

@@ -4,8 +4,9 @@ from core.errors import SpecError
 from studies.api import Journal, Point, Study, expected_s
 from studies.placement.study import check_request, fits, settled_options
 from studies.placement.tables import placement_tables
-from studies.placement_on_pulsar.asked import NAME, Config, PulsarJournal, PulsarRequest
+from studies.placement_on_pulsar.asked import NAME, ClientDowntime, Config, PulsarJournal, PulsarRequest, StepSpan
 from studies.spec import RunSpec
+from studies.tables import columns
 from systems.placement.pulsar import Config as PulsarConfig
 from workloads.api import Offer
 
@@ -27,7 +28,10 @@ def asked(point: Point, config: Config) -> PulsarRequest:
 
 def journal(point: Point, asked: PulsarRequest, shown: PulsarJournal) -> Journal:
     """The tables of a run."""
-    return Journal(placement_tables(asked, shown, shown.latency_ns), evidence=shown.evidence)
+    tables = placement_tables(asked, shown, shown.latency_ns)
+    tables["move_steps"] = columns(StepSpan._fields, shown.steps)
+    tables["downtimes"] = columns(ClientDowntime._fields, shown.downtimes)
+    return Journal(tables, evidence=shown.evidence)
 
 
 def expected_seconds(spec: RunSpec, real_time: bool) -> float:

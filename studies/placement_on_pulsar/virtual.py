@@ -44,7 +44,11 @@ def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
     fates, latency_ns = ModelledMessages(asked, plane.ways, pasts).told()
     spells = sorted((spell for past in pasts.values() for spell in past.spells), key=_by_time)
     samples = sorted([*journal.samples, *plane.samples], key=lambda row: row[:3])
-    return PulsarJournal(samples, spells, fates, journal.faults, latency_ns=latency_ns)
+    steps = sorted(plane.steps, key=lambda step: (step.start_ns, step))
+    downtimes = sorted(plane.downtimes, key=lambda one: (one.start_ns, one))
+    return PulsarJournal(
+        samples, spells, fates, journal.faults, steps=steps, downtimes=downtimes, latency_ns=latency_ns
+    )
 
 
 def _by_time(spell: Spell) -> tuple[int, str]:

@@ -254,31 +254,28 @@ def test_step_numbers_are_drawn(tmp_path: Path) -> None:
     drawing.savefig(tmp_path / "drawn.png")
 
 
-def told_on_pulsar(system: str, *steps: tuple[int, str, int]) -> list[tuple[str, int, str, str, float]]:
+def told_on_pulsar(system: str, *steps: tuple[str, int, int]) -> list[tuple[str, str, int, int]]:
     """A move that is asked for after 100 ms, answered 500 ms later, and known to the load manager after 640 ms.
 
-    Its producer is away from 400 to 430 ms; another move, of another topic, and a second one of this topic.
+    Its producer is away from 400 to 430 ms, as it had been before; then a second move, which took longer.
     """
     rows = [
-        (100, fig2.REQUEST, fig2.STEP_NS, 500),
-        (640, "manager1", "migration_ns", 580),
-        (400, fig2.AWAY, fig2.DOWNTIME_NS, 30),
+        (fig2.REQUEST, 100, 600),
+        (fig2.MOVED, 60, 640),
+        (fig2.AWAY, 400, 430),
+        *steps,
     ]
-    rows += [(at_ms, step, fig2.STEP_NS, span_ms) for at_ms, step, span_ms in steps]
-    rows += [
-        (90, "request of topic-2", fig2.STEP_NS, 1),
-        (95, "release of topic-2", fig2.STEP_NS, 1),
-        (50, "consumer of topic-1", fig2.DOWNTIME_NS, 9),
-    ]
-    rows += [(at_ms + 5000, node, metric, span_ms + 1) for at_ms, node, metric, span_ms in rows]
-    return [(system, at_ms * 10**6, node, metric, span_ms * 1e6) for at_ms, node, metric, span_ms in sorted(rows)]
+    later = [(what, start_ms + 5000, end_ms + 5001) for what, start_ms, end_ms in rows]
+    before = [(fig2.AWAY, 50, 150), (fig2.RELEASE, 5, 95)]
+    rows = sorted([*rows, *later, *before], key=lambda row: row[1:])
+    return [(system, what, start_ms * 10**6, end_ms * 10**6) for what, start_ms, end_ms in rows]
 
 
 def test_arrows_of_a_move_on_pulsar_are_what_nodes_brokers_and_clients_wrote_down() -> None:
-    logged = (230, fig2.RELEASE, 120), (380, fig2.ASSIGN, 150), (399, fig2.DISCONNECT, 4)
-    rows = told_on_pulsar("epulsar", *logged, (385, fig2.UNLOAD, 275)) + told_on_pulsar("pulsar")
-    rows += told_on_pulsar("modelled", (385, fig2.UNLOAD, 275))
-    found = fig2.arrows_on_pulsar(pd.DataFrame(rows, columns=["system", "at_ns", "node", "metric", "value"]))
+    logged = (fig2.RELEASE, 110, 230), (fig2.ASSIGN, 230, 380), (fig2.DISCONNECT, 395, 399)
+    rows = told_on_pulsar("epulsar", *logged, (fig2.UNLOAD, 110, 385)) + told_on_pulsar("pulsar")
+    rows += told_on_pulsar("modelled", (fig2.UNLOAD, 110, 385))
+    found = fig2.arrows_on_pulsar(pd.DataFrame(rows, columns=["system", "what", "start_ns", "end_ns"]))
     arrows = {
         key: part.set_index("message")[["sent_ms", "got_ms"]].T.to_dict("list") for key, part in found.groupby("system")
     }

@@ -20,6 +20,7 @@ from paper_figs import load_figure
 from paper_figs.epulsar import fig7
 from paper_figs.epulsar.readings import CITY_DELAYS, GATEWAY, HALF, PLACE, PRINTED, SUMS
 from paper_figs.epulsar.windows import Excursion, ends_after, excursions, starts_at, windows
+from studies.tables import columns
 from tests.paper_figs.tables import (
     Case,
     Frames,
@@ -218,20 +219,31 @@ def test_windows_have_their_latencies_in_ms_and_none_where_nobody_got_a_message(
 @pytest.mark.slow
 def test_a_move_s_downtimes_are_those_around_it(tmp_path: Path, spark: Any) -> None:
     """Another topic's lookups cut both clients off in between; our own broker tells of no REST."""
-    rows = [
-        (100, "request of topic-1", "move_step_ns", 300.0), (900, "request of topic-2", "move_step_ns", 100.0),
-        (880, "release of topic-1", "move_step_ns", 90.0),
-        (150, "producer of topic-1", fig7.DOWNTIME, 20.0), (200, "producer of topic-1", fig7.DOWNTIME, 700.0),
-        (210, "producer of topic-2", fig7.DOWNTIME, 50.0), (850, "producer of topic-2", fig7.DOWNTIME, 60.0),
+    steps = [("topic-1", "request", 100, 400), ("topic-2", "request", 900, 1000), ("topic-1", "release", 790, 880)]
+    away = [
+        ("c1", "topic-1", "producer", 150, 170), ("c1", "topic-1", "producer", 200, 900),
+        ("c1", "topic-2", "producer", 210, 260), ("c1", "topic-2", "producer", 850, 910),
+        ("c2", "topic-1", "producer", 390, 400),
     ]  # fmt: skip
-    for name, its in (("real", rows), ("ours", rows[3:])):
-        samples = {"run_id": [name] * len(its), "at_ns": [row[0] * MILLISECOND_NS for row in its]}
-        samples |= {"node": [row[1] for row in its], "metric": [row[2] for row in its]}
-        samples |= {"value": [row[3] * MILLISECOND_NS for row in its]}
-        write_run(tmp_path / name, {"samples": samples}, {"run_id": name})
-    found = fig7._downtimes(load(spark, [tmp_path / "real", tmp_path / "ours"]).samples).toPandas()
+    tables = {
+        "move_steps": columns(("topic", "step", "start_ns", "end_ns"), [(*row[:2], *in_ns(row[2:])) for row in steps]),
+        "downtimes": columns(
+            ("client", "topic", "role", "start_ns", "end_ns"), [(*row[:3], *in_ns(row[3:])) for row in away]
+        ),
+    }
+    for table in tables.values():
+        table["run_id"] = ["real"] * len(table["topic"])
+    samples = {"run_id": ["ours"], "at_ns": [9], "node": ["c1"], "metric": [fig7.DOWNTIME], "value": [20e6]}
+    write_run(tmp_path / "real", tables, {"run_id": "real"})
+    write_run(tmp_path / "ours", {"samples": samples}, {"run_id": "ours"})
+    data = load(spark, [tmp_path / "real", tmp_path / "ours"])
+    found = fig7._downtimes(data.table("downtimes"), data.table("move_steps")).toPandas()
     spans = {name: sorted(part.value / MILLISECOND_NS) for name, part in found.groupby("run_id")}
-    assert spans == {"real": [60, 700], "ours": [20, 50, 60, 700]}
+    assert spans == {"real": [10, 60, 700]} and set(found.metric) == {fig7.DOWNTIME}
+
+
+def in_ns(span_ms: tuple[int, ...]) -> list[int]:
+    return [at_ms * MILLISECOND_NS for at_ms in span_ms]
 
 
 def test_excursions_are_seconds_in_a_row() -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from core.clients import Role
 from studies.placement.asked import Spell
 from studies.placement_on_pulsar.accounts import (
     Consumed,
@@ -10,14 +11,14 @@ from studies.placement_on_pulsar.accounts import (
     Owned,
     PulsarAccounts,
     UnitMove,
-    downtime_samples,
+    downtimes_of,
     gaps,
+    logged_steps,
     owner_after,
     spells_of,
-    step_samples,
     told_of,
 )
-from studies.placement_on_pulsar.asked import Change, ClientCrew, Config, PulsarRequest
+from studies.placement_on_pulsar.asked import Change, ClientCrew, ClientDowntime, Config, PulsarRequest, StepSpan
 from studies.placement_on_pulsar.planes import PulsarScript, served_in
 from systems.loader import load_system
 from systems.placement.monitoring import Rates
@@ -91,7 +92,8 @@ def told(
         Hired(crew, 0, Traffic(SeenByClients(topics, rows(SENT), rows(GOT, *got), rows(SUBSCRIBED, *later)))),
         Hired(producer, 1, Traffic(SeenByClients(topics, rows(SENT, *sent), rows(GOT), rows(SUBSCRIBED)))),
     ]
-    return told_of(asked, EPOCH_NS, crews, [])  # type: ignore[arg-type]
+    move = UnitMove("topic-1", "b1", "b2", EPOCH_NS + 100 * MS, EPOCH_NS + 400 * MS, "", "b2")
+    return told_of(asked, EPOCH_NS, crews, [move])  # type: ignore[arg-type]
 
 
 CONSUMER = ClientCrew("clients2", "clients2-consumers", ("topic-1",), consuming=(0,))
@@ -103,6 +105,8 @@ def test_a_latency_is_of_the_first_delivery_from_when_it_was_due_and_all_is_acco
     got = [(0, 1, number, due + 5) for number, due in enumerate(DUE_MS) if number != 3] + [(0, 1, 0, 900), (0, 7, 1, 2)]
     shown = told(True, SENT_ROWS, got, [], CONSUMER)
     assert shown.latency_ns.tolist() == [5 * MS] * 9 and not shown.lateness_ns.any()
+    assert shown.requests == [StepSpan("topic-1", "request", 100 * MS, 400 * MS)] and not shown.downtimes
+    assert (100 * MS, "topic-1", "migration_count", 1.0) in shown.samples
     account = shown.account
     assert (account.offered_count, account.delivered_count, account.undelivered_count) == (10, 9, 1)
     assert (account.surplus_count, account.duplicated_count, account.foreign_count) == (1, 0, 1)
@@ -150,9 +154,9 @@ def test_who_stayed_away_counts_until_the_end_and_what_was_before_the_run_does_n
     log = before + closed("01.500", 0) + made("01.540", names[0]) + closed("02.000", 1)
     epoch_ns = downtimes(log, {"producer": names})[0].begin_ns + 500 * MS  # 01.000
     none = SeenByClients(topics, rows(SENT), rows(GOT), rows(SUBSCRIBED))
-    assert list(downtime_samples(log, crew, none, epoch_ns, 3_000 * MS)) == [
-        (500 * MS, "producer of a", "client_downtime_ns", 40.0 * MS),
-        (1_000 * MS, "producer of b", "client_downtime_ns", 2_000.0 * MS),
+    assert list(downtimes_of(log, crew, none, epoch_ns, 3_000 * MS)) == [
+        ClientDowntime("clients1", "a", Role.PRODUCER, 500 * MS, 540 * MS),
+        ClientDowntime("clients1", "b", Role.PRODUCER, 1_000 * MS, 3_000 * MS),
     ]
 
 
@@ -163,8 +167,8 @@ def test_a_consumer_that_leaves_while_it_is_cut_off_was_cut_off_until_then() -> 
     epoch_ns = downtimes(log, {"consumer": ["a"]})[0].begin_ns - 500 * MS
     none = SeenByClients(topics, rows(SENT), rows(GOT), rows(SUBSCRIBED))
     for after in ("", made("09.000", str(topics[0]), "consumer")):  # another one comes, long after that
-        assert list(downtime_samples(log + after, crew, none, epoch_ns, 3_000 * MS)) == [
-            (500 * MS, "consumer of a", "client_downtime_ns", 1_500.0 * MS)
+        assert list(downtimes_of(log + after, crew, none, epoch_ns, 3_000 * MS)) == [
+            ClientDowntime("clients1", "a", Role.CONSUMER, 500 * MS, 2_000 * MS)
         ]
 
 
@@ -201,6 +205,4 @@ def test_steps_are_those_of_the_runs_topics_in_its_time(in_one: bool) -> None:
         return f"{at_ms} INFO  [main] UnloadManager - Operation ASSIGN for service unit {unit} took 7 ms\n"
 
     logs = [line(900, units["a"]) + line(1_500, units["b"]), line(1_700, units["a"].replace("run/", "other/"))]
-    assert list(step_samples(logs, script, 1_000 * MS, 1_000 * MS)) == [
-        (500 * MS, "assign of b", "move_step_ns", 7.0 * MS)
-    ]
+    assert list(logged_steps(logs, script, 1_000 * MS, 1_000 * MS)) == [StepSpan("b", "assign", 493 * MS, 500 * MS)]

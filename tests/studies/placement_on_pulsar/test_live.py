@@ -60,8 +60,10 @@ def test_topics_follow_their_clients_and_nothing_is_lost(pulsar_cluster: PulsarC
     assert found["undelivered_count"] == found["unacknowledged_count"] == 0 and not journal.evidence.notes
     assert found["out_of_order_count"] == 0
     assert found["offered_count"] == len(bounds) * 20 * asked.duration_ns / SECOND_NS
-    away = [name for _, name, metric, _ in journal.samples if metric == "client_downtime_ns"]
-    assert Counter(name.split()[0] for name in away) == {"producer": moves, "consumer": moves}
+    away = Counter((one.client, one.role) for one in journal.downtimes)
+    assert away == {("clients1", Role.PRODUCER): moves, ("clients2", Role.CONSUMER): moves}
+    took = Counter(step.step for step in journal.steps)
+    assert took["request"] == moves == took["unload"] and {step.topic for step in journal.steps} == set(bounds)
     assert sum(metric == "migration_ns" for _, _, metric, _ in journal.samples) == moves
     for name, fate in journal.fates.items():
         assert len(fate.born_ns) == 20 * asked.duration_ns / SECOND_NS and (fate.latency_ns > 0).all()

@@ -22,6 +22,7 @@ from studies.placement_on_pulsar.asked import PulsarJournal, PulsarRequest
 from studies.placement_on_pulsar.model import FITTED, MoveStep, PulsarCosts
 from tests.command import ratebed
 
+AWAY = "downtimes"
 TRIP_MS = 20.0  # to the store and back, at 10 ms one way
 WORKLESS = PulsarCosts(
     ask=MoveStep(1, 0),
@@ -44,22 +45,26 @@ def by_metric(journal: PulsarJournal) -> dict[str, list[float]]:
     found = defaultdict[str, list[float]](list)
     for _, _, metric, value in journal.samples:
         found[metric].append(value / MILLISECOND_NS if metric.endswith("_ns") else value)
+    found[AWAY] = [(one.end_ns - one.start_ns) / MILLISECOND_NS for one in journal.downtimes]
+    for step in journal.steps:
+        found[step.step].append((step.end_ns - step.start_ns) / MILLISECOND_NS)
     return found
 
 
 def test_a_transfer_fences_owns_and_closes_in_this_order() -> None:
     found = by_metric(virtual.run(asked("epulsar"), WORKLESS))
-    assert found["client_downtime_ns"] == pytest.approx([6 * TRIP_MS] * 16)  # a producer and a consumer of each topic
+    assert found[AWAY] == pytest.approx([6 * TRIP_MS] * 16)  # a producer and a consumer of each topic
     outage_ms, period_ms = 12 * TRIP_MS, 100.0
     assert all(outage_ms <= gap < outage_ms + period_ms for gap in found["delivery_gap_ns"])
     # Beside the steps, the load manager's question and answer, which go to the store's place as well.
     assert found["migration_ns"] == pytest.approx([8 * TRIP_MS] * 8)
     assert found["migration_count"] == [1.0] * 8
+    assert found["unload"] == pytest.approx([5 * TRIP_MS] * 8) and found["request"] == pytest.approx([7 * TRIP_MS] * 8)
 
 
 def test_a_plain_unload_closes_when_it_fences() -> None:
     found = by_metric(virtual.run(asked("pulsar"), WORKLESS))
-    assert found["client_downtime_ns"] == pytest.approx([11 * TRIP_MS] * 16)
+    assert found[AWAY] == pytest.approx([11 * TRIP_MS] * 16)
     assert found["migration_ns"] == pytest.approx([5 * TRIP_MS] * 8)
     assert all(gap >= 13 * TRIP_MS for gap in found["delivery_gap_ns"])
 
@@ -100,7 +105,8 @@ def test_a_topic_has_one_owner_at_a_time_and_nothing_is_lost(
     assert (
         np.all(journal.latency_ns >= 0) and journal.latency_ns.max() <= max(found["delivery_gap_ns"]) * MILLISECOND_NS
     )
-    assert virtual.run(request).samples == journal.samples
+    again = virtual.run(request)
+    assert (again.samples, again.steps, again.downtimes) == (journal.samples, journal.steps, journal.downtimes)
 
 
 def test_without_its_load_manager_topics_stay_until_another_is_elected() -> None:
@@ -127,8 +133,8 @@ def test_the_fitted_model_has_the_orders_that_were_seen_live() -> None:
         by_metric(virtual.run(asked(system, executors, wan_ms=40, topics=64)))
         for system, executors in (("pulsar", 1), ("epulsar", 1), ("epulsar", 16))
     )
-    assert median(one["client_downtime_ns"]) < 0.5 * median(plain["client_downtime_ns"])
-    assert median(many["client_downtime_ns"]) > median(one["client_downtime_ns"])
+    assert median(one[AWAY]) < 0.5 * median(plain[AWAY])
+    assert median(many[AWAY]) > median(one[AWAY])
     assert median(many["migration_with_wait_ns"]) < 0.3 * median(one["migration_with_wait_ns"])
 
 

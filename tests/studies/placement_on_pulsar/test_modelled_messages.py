@@ -81,7 +81,7 @@ def test_what_is_not_persistent_is_open_when_its_clients_are_there() -> None:
     for persistent in (True, False):
         options = {**spec.study_options, "persistent": persistent}
         asked = asked_of(resolve(msgspec.structs.replace(spec, seed=3, study_options=options)))[1]
-        spans = [value for _, _, metric, value in virtual.run(asked).samples if metric == "client_downtime_ns"]
+        spans = [one.end_ns - one.start_ns for one in virtual.run(asked).downtimes]
         medians[persistent] = float(np.median(spans)) / MILLISECOND_NS
     assert medians[False] == pytest.approx(16.0), "a round trip of a drone to the broker of its own zone"
     assert medians[True] > 400.0, "a ledger is closed and another opened, over the way to the store"
