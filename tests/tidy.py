@@ -71,6 +71,19 @@ SCALES = {"set_xscale", "set_yscale", "FuncFormatter"}
 
 PROBES = {"hasattr", "getattr"}
 
+# What takes a text apart: of Spark's functions and columns, in SQL, of pandas.
+PARSING = {"substring_index", "split_part", "regexp_extract", "regexp_extract_all", "regexp_replace", "regexp_substr",
+           "rlike", "like", "ilike", "extractall"}  # fmt: skip
+SPLITTING = {
+    *(
+        ("str", name)
+        for name in ("split", "rsplit", "partition", "rpartition", "extract", "replace", "slice", "contains", "match")
+    ),
+    *((functions, name) for functions in ("f", "F", "functions") for name in ("split", "substring", "substr", "instr")),
+}
+_SQL_PARSING = re.compile(r"\b(substring_index|substring|split|split_part|regexp\w*)\(|\b[ri]?like\s+'", re.I)
+PARSED_OPTIONS = {"analysis/limiting.py": 2}  # options are texts as users write them: a rate "1/3", a span "0ms"
+
 HEAVY = {"seaborn", "matplotlib", "pyspark", "numba", "cvxpy", "scipy"}  # half a second and more each
 LIGHT = ("paper_figs", "systems")  # folders that `ratebed list` imports
 
@@ -351,6 +364,26 @@ def axes_in_one_place(source: Source) -> list[str]:
     return [source.complain(node, f"uses {name}; see {DRAWING}") for node, name in named if name in SCALES]
 
 
+def no_records_in_text(source: Source) -> list[str]:
+    """Columns of raw tables hold values: nobody who reads them takes texts apart, or looks for a part in them."""
+    if source.folder not in ("paper_figs", "analysis"):
+        return []
+    complaints = []
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name, of = node.func.attr, _last_name(node.func.value)
+            if name in PARSING or (of, name) in SPLITTING:
+                complaints.append(source.complain(node, f"{name} of a text; give the table a column"))
+        elif (
+            isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and (match := _SQL_PARSING.search(node.value))
+        ):
+            complaints.append(source.complain(node, f"{match[0]!r} of a text; give the table a column"))
+    allowed = PARSED_OPTIONS.get(source.path, 0)
+    return complaints if len(complaints) > allowed else []
+
+
 def figures_apart(source: Source) -> list[str]:
     """No figure imports another figure's module: what two need has a module of its own."""
     modules = figure_modules()
@@ -433,6 +466,7 @@ RULES = {
         live_without_virtual,
         narrow_interfaces,
         axes_in_one_place,
+        no_records_in_text,
         figures_apart,
     )
 }

@@ -84,7 +84,7 @@ class UavSwarms:
 
     def members(self, swarm: int) -> list[str]:
         """The clients of a swarm, its leader first."""
-        return [f"uav-{swarm}-{member}" for member in range(1, self.config.members + 1)]
+        return [leader_of(swarm), *(f"uav-{swarm}-{member}" for member in range(2, self.config.members + 1))]
 
     def happenings(self, until_ns: int) -> list[Happening]:
         """Everybody is on the topics of the swarm from the start; moves at the borders of zones."""
@@ -98,6 +98,11 @@ class UavSwarms:
             for at_ns, zone in self._tracks[swarm].crossings(self.zones, until_ns)[1:]:
                 happenings += [Moved(at_ns, client, zone) for client in (leader, *followers)]
         return in_order(happenings, self.homes, self.topics, until_ns)
+
+
+def leader_of(swarm: int) -> str:
+    """The client that leads a swarm."""
+    return f"uav-{swarm}-1"
 
 
 def topics_of(swarm: int) -> tuple[str, str]:

@@ -22,6 +22,7 @@ from systems.parts.topic_placement import UTILISATION
 
 SYSTEMS = ("pulsar", "all-pairs", "epulsar")
 CITIES = ("New York", "Chicago", "Atlanta", "Dallas", "Los Angeles")  # by distance from the first
+CITY_OF = {f"broker{number}": city for number, city in enumerate(CITIES, 1)}
 VIA_MS = (26, 49, 50, 70, 103)  # producer to consumer over each city's broker
 OUT_RPS = 400.0  # of a broker: a small one, so that messages stay few; all that counts is the ratio
 MARK = 0.8  # ours: of it, a broker is overloaded
@@ -116,10 +117,8 @@ def tables(data: Data) -> FigureTables:
     moves = moved.agg(f.count("*").alias("moves"), late)
     runs = with_point(data, shares.join(moves, "run_id", "left").fillna(0), named)
     at_end = data.table("ownership").where(f.col("end_ns") >= END_S * SECOND_NS)
-    city = f.regexp_extract("broker", r"(\d+)$", 1).cast("int")
-    on = at_end.groupBy("run_id", city.alias("number")).agg(f.count("*").alias("topics"))
-    places = with_point(data, on, named)
-    places["city"] = [CITIES[number - 1] for number in places.number]
+    places = with_point(data, at_end.groupBy("run_id", "broker").agg(f.count("*").alias("topics")), named)
+    places["city"] = places.broker.map(CITY_OF)
     key = ["system", "rule", "bound", "load", "repetition"]
     runs, places = (frame[frame.topics_offered != FULL_TOPICS].copy() for frame in (runs, places))
     for frame in (runs, places):

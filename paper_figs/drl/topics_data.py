@@ -12,9 +12,12 @@ NAMED = ["run_id", "system", *FACTORS, "repetition"]
 
 
 def stays_of(data: Data, early_s: int) -> Frame:
-    """A row a topic that came: ``number``, ``arrived_s``; ``is_refused``; where it was admitted ``start_s``, ``end_s``,
-    ``broker_count``, and counts of its messages and windows, late ones and those of the first ``early_s`` seconds.
+    """A row a topic that came: ``number`` (in the order of arrival, from 0), ``arrived_s``; ``is_refused``.
+
+    Where it was admitted ``start_s``, ``end_s``, ``broker_count``, and counts of its messages and windows, late ones
+    and those of the first ``early_s`` seconds.
     """
+    from pyspark.sql import Window
     from pyspark.sql import functions as f
 
     came, left = (
@@ -44,7 +47,7 @@ def stays_of(data: Data, early_s: int) -> Frame:
         .join(owned.select("run_id", "topic", "start_ns", *spans, "broker_count"), ["run_id", "topic"], "left")
         .join(counts, ["run_id", "topic"], "left")
         .withColumn("is_refused", f.col("left_s").isNotNull() & f.col("start_ns").isNull())
-        .withColumn("number", f.regexp_extract("topic", r"(\d+)$", 1).cast("int"))
+        .withColumn("number", f.row_number().over(Window.partitionBy("run_id").orderBy("arrived_s")) - 1)
     )
     stays = with_point(data, each.drop("start_ns", "left_s"), FACTORS)
     return stays.sort_values([*NAMED[1:], "number"], ignore_index=True)

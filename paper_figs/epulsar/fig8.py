@@ -7,6 +7,8 @@ swarm enters another zone it rises above the bound, until ePulsar has moved its 
 time on a model of it.
 """
 
+from collections.abc import Mapping
+
 from analysis.tables import collect
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, t_interval
 from core.records import Json
@@ -71,10 +73,11 @@ def tables(data: Data) -> FigureTables:
     """
     import pandas as pd
 
-    every, changes = windows(data), _changes(data)
+    every, swarms = windows(data), _swarms(data)
+    changes = _changes(data, swarms)
     runs = collect(data.runs.select("run_id", "system", "repetition"), ["run_id"]).set_index("run_id")
     parts = {run_id: (part, changes[changes.run_id == run_id]) for run_id, part in every.groupby("run_id")}
-    shares = pd.DataFrame({run_id: _of_run(*both) for run_id, both in parts.items()}).T.rename_axis("run_id")
+    shares = pd.DataFrame({run_id: _of_run(*both, swarms) for run_id, both in parts.items()}).T.rename_axis("run_id")
     shares = shares.join(runs).sort_values(["system", "repetition"])
     first = shares[shares.repetition == 0].reset_index()[["run_id", "system"]]
     drawn = changes[(changes.kind == "handover") | changes.name.str.startswith(SHOWN)]
@@ -86,12 +89,16 @@ def tables(data: Data) -> FigureTables:
     }
 
 
-def swarm_of(name: str) -> str:
-    """The swarm's number, of a topic (``follow-leader-3``) or a client (``uav-3-1``)."""
-    return name.split("-")[1] if name.startswith("uav-") else name.rsplit("-", 1)[1]
+def _swarms(data: Data) -> dict[str, str]:
+    """The number of the swarm that a topic, or a leader, is of."""
+    from workloads.uav_swarms import UavSwarmsConfig, leader_of, topics_of
+
+    swarms = f"coalesce(cast(factors['workload.swarms'] as int), {UavSwarmsConfig.swarms})"
+    count = int(collect(data.runs.selectExpr(f"max({swarms}) as swarms"), ["swarms"]).swarms[0])
+    return {name: str(n) for n in range(1, count + 1) for name in (*topics_of(n), leader_of(n))}
 
 
-def _changes(data: Data) -> Frame:
+def _changes(data: Data, swarms: Mapping[str, str]) -> Frame:
     """Handovers (name: the client, to: the site's number) and spans of ownership (the topic, the broker), by time.
 
     One handover a swarm, whose members fly together.
@@ -99,15 +106,15 @@ def _changes(data: Data) -> Frame:
     import pandas as pd
 
     moved = clients(data, "handover").rename(columns={"client": "name", "site": "to"})
-    moved = moved[moved.name.str.endswith("-1")].assign(to=moved.to.astype(int).astype(str), duration_s=float("nan"))
+    moved = moved[moved.name.isin(swarms)].assign(to=moved.to.astype(int).astype(str), duration_s=float("nan"))
     had = owned(data).rename(columns={"topic": "name", "broker": "to"}).assign(kind="owned")
     columns = ["run_id", "kind", "name", "to", "at_s", "duration_s"]
     every = pd.concat([moved[columns], had[columns]])
     every = every.sort_values(["run_id", "at_s", "kind", "name", "to"], ignore_index=True)
-    return every.assign(swarm=every.name.map(swarm_of))
+    return every.assign(swarm=every.name.map(swarms))
 
 
-def _of_run(seconds: Frame, changes: Frame) -> dict[str, float]:
+def _of_run(seconds: Frame, changes: Frame, swarms: Mapping[str, str]) -> dict[str, float]:
     later = seconds[seconds.second >= SETTLED_S]
     until_s = int(seconds.second.max()) + 1
     handovers, moves = changes[changes.kind == "handover"], changes[changes.kind == "owned"]
@@ -115,7 +122,7 @@ def _of_run(seconds: Frame, changes: Frame) -> dict[str, float]:
     begun = ended = count = 0
     for topic, part in later.sort_values("second").groupby("topic"):
         moves_s = list(moves[moves.name == topic].at_s)
-        changes_s = at_s.get(swarm_of(str(topic)), [])
+        changes_s = at_s.get(swarms[str(topic)], [])
         for one in excursions(zip(part.second, part.late_count, strict=True), until_s):
             if one.start_s > SETTLED_S:
                 count += 1
@@ -133,7 +140,7 @@ def _of_run(seconds: Frame, changes: Frame) -> dict[str, float]:
 
 def draw(tables: FigureTables) -> Drawing:
     """A panel a swarm, on a log axis, so that spikes have a value; the last one has the shares of time in the bound."""
-    swarms = sorted(set(tables["seconds"].topic.map(swarm_of)), key=int)
+    swarms = [str(n) for n in range(1, tables["seconds"].topic.nunique() + 1)]
     rows = (len(swarms) + 1 + 2) // 3
     titles = [*(f"swarm {swarm}" for swarm in swarms), "all topics, all repetitions"]
     drawing, axes = panels(rows, 3, titles, inches=(9.6, 1.75 * rows + 0.3))

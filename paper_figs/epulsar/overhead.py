@@ -60,8 +60,13 @@ def tables(data: Data) -> FigureTables:
     length_ns = (factors["study.rounds"].cast("long") * SECOND_NS).alias("length_ns")
     named = data.runs.select("run_id", "repetition", factors["topology.fanout"].alias("nodes"), length_ns)
 
-    def late(table: str, agent: Column, *measures: Column) -> SparkFrame:
-        rows = data.table(table).withColumn("agent", agent).join(named, "run_id").where("agent != ''")
+    pairs = data.table("coordinates")
+    agents_of = pairs.selectExpr("run_id", "a as agent").union(pairs.selectExpr("run_id", "b as agent")).distinct()
+
+    def late(table: str, node: Column, *measures: Column) -> SparkFrame:
+        """Of each agent, whose rows in the table are those of ``node``."""
+        own = agents_of.withColumn("node", node)
+        rows = data.table(table).join(own, ["run_id", "node"]).join(named, "run_id")
         second_half = f.col("at_ns").between(f.col("length_ns") / 2, f.col("length_ns"))
         return rows.where(second_half).groupBy("run_id", "nodes", "repetition", "agent").agg(*measures)
 
@@ -72,15 +77,14 @@ def tables(data: Data) -> FigureTables:
 
     processes = late(
         "processes",
-        f.regexp_extract("node", "^serf-(.*)$", 1),
+        f.concat(f.lit("serf-"), "agent"),
         per_second("cpu_ns", 100 / SECOND_NS).alias("cpu_percent"),
         (f.mean("rss_bytes") / 1e6).alias("memory_mb"),
         (f.max("rss_bytes") / 1e6).alias("most_mb"),
         (f.mean("anonymous_bytes") / 1e6).alias("anonymous_mb"),
     )
-    probed = f.when(f.isnull("received_packet_count"), f.col("node"))  # not the testbed's own, at the run's end
     traffic = [per_second(f"interface_{name}", 1.0).alias(name) for name in TRAFFIC]
-    network = late("network", probed, *traffic)
+    network = late("network", f.col("agent"), *traffic)
     wide = processes.where("memory_mb is not null").join(network, ["run_id", "nodes", "repetition", "agent"], "left")
     keys = ["nodes", "repetition", "agent"]
     agents = plain(collect(wide.drop("run_id"), keys), ["nodes"]).sort_values(keys, ignore_index=True)

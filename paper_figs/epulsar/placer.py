@@ -29,15 +29,16 @@ STEP_S = 2
 GOSSIP = "gossip-placer"
 BOTH = ("epulsar", GOSSIP)
 SYSTEMS = ("pulsar", *BOTH)
-SENDERS = "^(broker[0-9]+|manager[0-9]+|store)$"
 POINT = ["load", "topics", "fault", "system", "repetition"]
 RUNS = "epulsar-placer/runs"
 SWARMS, CHURN, STAY = "uav-swarms", "topic-churn", "static-topics"
 EACH = (1, 16)  # topics that stay, of a broker
 CLOUD_CUT, SITE_CUT = "cloud", "site"
+IN_CLOUD = ["manager1", "manager2", "store"]
+SENDERS = [*IN_CLOUD, *(f"broker{n}" for n in range(1, SITES + 1))]
 FAULTS: dict[str, Faults] = {
     NO_FAULT: [],
-    CLOUD_CUT: cut(["manager1", "manager2", "store"], FROM_S, UNTIL_S),
+    CLOUD_CUT: cut(IN_CLOUD, FROM_S, UNTIL_S),
     SITE_CUT: cut(first_site(TOPICS, SITES), FROM_S, UNTIL_S),
 }
 CURVES = {
@@ -56,7 +57,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     pair: Json = {"consumers": 1, "sites": SITES, "placement": "by-topic", "rate_rps": 10.0, "bound": "40ms"}
     churn = {**pair, "topics": TOPICS, "topic_life": "40s", "topic_gap": "10s", "consumer_life": "forever"}
     swarms = {"swarms": 16, "members": 3, "zones": SITES, "rate_rps": 20.0}
-    city = ("city-mec", {"sites": SITES, "managers": 2})
+    city = ("city-mec", {"sites": SITES, "managers": len(IN_CLOUD) - 1})
 
     def run(system: str, workload: str, load: Json, seconds: int, fault: str = NO_FAULT) -> RunSpec:
         study = {"duration": f"{seconds}s", "window": f"{STEP_S}s", "faults": FAULTS[fault]}
@@ -85,7 +86,7 @@ def tables(data: Data) -> FigureTables:
     t_s = f.expr(f"at_ns div {SECOND_NS}").alias("t_s")
     by_step = data.table("topic_windows").groupBy("run_id", t_s)
     sums = by_step.agg(f.sum("pair_count").alias("pairs"), f.sum("late_pair_count").alias("late"))
-    sent = data.table("usage").where(f"node rlike '{SENDERS}' and at_ns > {SETTLED_S * SECOND_NS}")
+    sent = data.table("usage").where(f.col("node").isin(SENDERS) & (f.col("at_ns") > SETTLED_S * SECOND_NS))
     spells = data.table("ownership").select("run_id", "topic", "broker", "start_ns")
     curves = _named(data, sums)
     runs = _named(data, sent.groupBy("run_id").agg(f.sum("sent_bytes").alias("sent_bytes"))).set_index("run_id")
