@@ -87,7 +87,7 @@ test-long: setup ## the tests that take minutes: every figure at tiny scale, who
 	@$(bin)/python -m pytest -m "long and live and not night" $(again)
 	@$(MAKE) --no-print-directory --jobs=2 test-fuzz test-mutations test-soak
 
-test-night: setup ## long tests of what others test for the greater part: advice in full, figures with options, real logs
+test-night: setup ## long tests of what others test for the greater part: advice in full, figures with options, Pulsar's faults
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "night and not live" --numprocesses 2 --dist loadscope
 	@$(bin)/python -m pytest -m "night and live" $(again)

@@ -78,7 +78,6 @@ def test_the_readme_shows_the_example_as_it_is():
 TRACE = ROOT.parent / "shared" / "data" / "ulb-library-wsn" / "library1-R1.txt.gz"
 
 
-@pytest.mark.night
 @pytest.mark.skipif(not TRACE.exists(), reason=f"the real trace is not here: {TRACE}")
 def test_the_real_trace_as_it_is(tmp_path):
     done = ratebed("run", "srtm-trace", "--scale", "tiny", "--trace", str(TRACE), "--out", str(tmp_path))

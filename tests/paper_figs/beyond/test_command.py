@@ -11,7 +11,6 @@ from tests.paper_figs.beyond.test_load import HEADER, NASA, written
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.night
 @pytest.mark.long
 @pytest.mark.skipif(not NASA.is_file(), reason="the real logs are not beside the checkout")
 def test_all_limiters_run_on_the_real_log(tmp_path: Path) -> None:

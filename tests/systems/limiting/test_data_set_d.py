@@ -97,7 +97,6 @@ def test_an_element_is_told_to_at_most_2_to_the_k_nodes_in_k_aligned_rounds(goss
         assert 2 ** (rounds - 1) < known <= 2**rounds
 
 
-@pytest.mark.night
 @pytest.mark.long
 def test_the_longer_the_gossip_interval_the_fewer_rejections():
     """T19 over many seeds: means do not increase, and 900 ms lies below 300 ms with its 95 % interval."""
