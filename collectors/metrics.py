@@ -96,7 +96,5 @@ METRICS: dict[str, Metric] = {
     "held_count": Metric("count", "packets that were held back, as a fault wants it", _DELAYER),
     "unstamped_count": Metric("count", "packets without the kernel's instant", _DELAYER),
     "waiting_count": Metric("count", "packets that still wait", _DELAYER),
-    "lateness_p50_ns": Metric("ns", "of the delays, as the run was judged by it", _DELAYER),
-    "lateness_p99_ns": Metric("ns", "of the delays, as the run was judged by it", _DELAYER),
     "lateness_max_ns": Metric("ns", "of the delays, as the run was judged by it", _DELAYER),
 }  # fmt: skip

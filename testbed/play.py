@@ -110,6 +110,7 @@ class Observer:
         """Everything, judged; the processes still live, or have left their logs."""
         try:
             self.findings.site_counters = self.site.counters()
+            self.findings.delays_late = self.site.delays_late
         except MachineError:
             if not self.findings.faulty:  # a host that was crashed on purpose counts no more
                 raise

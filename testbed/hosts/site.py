@@ -109,6 +109,7 @@ class Site(ABC):
         self.epoch_ns: int | None = None  # CLOCK_REALTIME at which the load begins, once that is agreed
         self.servers: object = None  # what a run asked for that takes long to start
         self.is_worn = False  # a fault was here, or worse: no other run's (``testbed.hosts.kept``)
+        self.delays_late: Sequence[tuple[int, int]] = ()  # in user space: (ns, packets), when last counted
         self.notes: list[str] = []  # what of the topology, or of the wishes, the hosts do not give
         self.agents: dict[str, Agent] = {}  # in the order of their start
         self._records: dict[str, int] = {}  # agent -> its number in the state file

@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from operator import itemgetter
 
 import numpy as np
@@ -40,6 +40,7 @@ class Findings:
     broker_stats: dict[str, Mapping[str, int]] = field(default_factory=dict)
     site_counters: Sequence[tuple[str, str, float]] = ()
     counters_before: Sequence[tuple[str, str, float]] = ()  # the same, when links had been verified
+    delays_late: Sequence[tuple[int, int]] = ()  # packets of user-space delays, by how many ns
     lost_agents: Sequence[str] = ()
     broker_killed: bool = False
     faulty: bool = False
@@ -171,10 +172,8 @@ class Findings:
 
     def _delay_lateness(self) -> Spread | None:
         """Of user-space delays, where there are any."""
-        counts = {metric: int(value) for node, metric, value in self.site_counters if node == "delayer"}
-        if not (count := counts.get("packet_count")):
-            return None
-        return Spread(counts["lateness_p50_ns"], counts["lateness_p99_ns"], counts["lateness_max_ns"], count)
+        spread = spread_of(*zip(*self.delays_late, strict=True)) if self.delays_late else None
+        return spread and replace(spread, max_ns=int(max(self._counted("lateness_max_ns"))))
 
 
 def _growth(probes: Seen, spans_ns: Sequence[tuple[int, int]], metric: str) -> int:

@@ -149,6 +149,7 @@ class MininetSite(Site):
             stats: Json = {"alive_count": 0}
             with self._changing, suppress(MachineError):
                 stats = {"alive_count": 1, **self.delayer.ask("stats", STATS_TIMEOUT_S)}
+            self.delays_late = stats.pop("lateness", ())
             rows += [(DELAYER, name, float(value)) for name, value in stats.items() if name != "ok"]
         return rows
 

@@ -117,6 +117,11 @@ def test_reasons_to_doubt_come_after_reasons_to_discard():
     assert found.validity == "invalid" and [reason.split()[0] for reason in found.reasons] == ["agent", "all"]
 
 
+def test_counted_spans_have_the_quantiles_of_as_many():
+    spans, counts = [5, 7, 90], [300, 690, 10]
+    assert spread_of(spans, counts) == spread_of(np.repeat(spans, counts)) == Spread(7, 7, 90, 1000)
+
+
 def test_quantiles_are_values_that_occurred():
     assert spread_of(np.arange(1, 201)) == Spread(100, 198, 200, 200)
     assert spread_of([]) is None

@@ -9,7 +9,7 @@ from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.faults import Crash, Heal, Partition, Restart
 from testbed.trust.accounts import DeliveryAccount
-from testbed.trust.fidelity import Standstill, judge
+from testbed.trust.fidelity import Spread, Standstill, judge
 from testbed.trust.observed import Findings
 from tests.live import needs
 
@@ -52,6 +52,20 @@ def test_links_whose_keeper_has_gone_make_a_run_invalid() -> None:
     for alive, lost in ((1.0, ()), (0.0, ("delayer",))):
         findings.site_counters = [("delayer", "alive_count", alive), ("n1", "received_packet_count", 9.0)]
         assert findings.observation(probes).lost_agents == lost
+
+
+@needs("linux")
+def test_how_late_packets_were_is_judged_and_no_row() -> None:
+    findings = Findings(MILLISECOND_NS, ())
+    findings.late([1_000] * 100)
+    with Probes() as probes:
+        pass
+    assert findings.observation(probes).delay_lateness is None
+    findings.site_counters = [("delayer", "lateness_max_ns", 41.0)]
+    findings.delays_late = [(4, 600), (12, 390), (36, 10)]
+    assert findings.observation(probes).delay_lateness == Spread(4, 12, 41, 1000)
+    findings.played(0, 9)
+    assert {row[2] for row in findings.evidence(probes, {}).samples if row[1] == "delayer"} == {"lateness_max_ns"}
 
 
 class Told(Probes):

@@ -1,11 +1,14 @@
 """What needs no network: settings of paths, rules, tc lines, the kernel's messages, verdicts on measures."""
 
+import os
 import random
 import struct
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,8 +18,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from studies.links.asked import Measuring
 from studies.links.live import run
 from testbed import load_testbed
-from testbed.hosts.mininet import netlink
-from testbed.hosts.mininet.delayer import LATENESS_STEP_BITS, quantile
+from testbed.hosts.mininet import delayer, netlink
 from testbed.hosts.mininet.network import is_tree
 from testbed.hosts.mininet.rules import rules_text
 from testbed.hosts.mininet.shaping import host_lines, link_lines, netem_words
@@ -181,10 +183,12 @@ def test_who_delays_is_an_option_of_mininet() -> None:
 
 
 @given(st.lists(st.integers(0, SECOND_NS // 4), min_size=1))
-def test_quantiles_of_lateness_are_within_a_bucket(late_ns: list[int]) -> None:
-    buckets = [0] * (1 << 16)
+def test_the_delayer_tells_how_late_each_packet_was_to_a_bucket(late_ns: list[int]) -> None:
+    with open(os.devnull) as nothing, mock.patch.object(delayer.sys, "stdin", nothing):
+        told = delayer.Delayer()
     for one in late_ns:
-        buckets[one >> LATENESS_STEP_BITS] += 1
-    for percent in (50, 99):
-        exact = sorted(late_ns)[max(0, -(-len(late_ns) * percent // 100) - 1)]
-        assert abs(quantile(buckets, len(late_ns) * percent / 100) - exact) <= 1 << LATENESS_STEP_BITS
+        told.lateness[one >> delayer.LATENESS_STEP_BITS] += 1
+    rows = told.stats(reset=True)["lateness"]
+    for late, exact in zip(np.repeat(*zip(*rows, strict=True)), sorted(late_ns), strict=True):
+        assert abs(late - exact) <= 1 << delayer.LATENESS_STEP_BITS
+    assert told.stats()["lateness"] == []
