@@ -165,7 +165,6 @@ def joined(specs: list[RunSpec], system: str) -> list[RunSpec]:
             system_options={name: value for name, value in spec.system_options.items() if name in kept},
         ).to_json()
         for spec in specs
-        if spec.study in ("distribution", "limiting")
     }
     return [msgspec.json.decode(spec, type=RunSpec) for spec in sorted(more)]
 

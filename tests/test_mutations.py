@@ -1,17 +1,25 @@
 """The table of mutations can be tried: that they are killed, ``python -m tests.mutations`` says."""
 
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from tests.mutations import MUTATIONS, Mutation, outcome_of, problem_of, verdict_on
+from tests.tidy import ROOT
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: f"{mutation.file}: {mutation.breaks}")
 def test_its_old_text_and_its_tests_are_there(mutation: Mutation) -> None:
     assert problem_of(mutation) == ""
     assert mutation.new != mutation.old
+
+
+@pytest.mark.parametrize("path", sorted({test.partition("::")[0] for row in MUTATIONS for test in row.tests}))
+def test_its_tests_need_neither_root_nor_sockets(path: str) -> None:
+    assert "needs" not in vars(import_module(path.removesuffix(".py").replace("/", "."))), "a live file"
+    assert "mark.live" not in (ROOT / path).read_text()
 
 
 def test_no_row_is_there_twice() -> None:

@@ -8,11 +8,13 @@ from dataclasses import replace
 import pytest
 
 from tests.tidy import (
+    ANYS,
     DEPLOYED,
     DEPLOYED_LINES,
     DRIVER_LINES,
     DRIVERS,
     FOLDER_MODULES,
+    FOR_OTHERS,
     FUNCTION_LINES,
     MODULE_LINES,
     PARSED_OPTIONS,
@@ -20,7 +22,9 @@ from tests.tidy import (
     ROOT,
     RULES,
     SHARED_NAMES,
+    SKIPPED_FORMATS,
     TREE_RULES,
+    UNMIRRORED,
     Source,
     names_no_machine,
     python_sources,
@@ -128,6 +132,9 @@ CANARIES = [
     ("docstrings", "core/a.py", '""""""'),
     ("procedures", "studies/a.py", "def f(asked):\n    if asked.procedure == 'search':\n        pass"),
     ("procedures", "harness/a.py", "procedure == 'search'"),
+    ("procedures", "harness/a.py", "if spec.study != 'limiting': ..."),
+    ("procedures", "ratebed/a.py", "[spec for spec in specs if spec.study in ('distribution', 'limiting')]"),
+    ("procedures", "studies/a.py", "match point.spec.study:\n    case 'limiting': ..."),
     ("procedures", "studies/a.py", "hasattr(point.schedule, 'block')"),
     ("procedures", "ratebed/a.py", "skipped = getattr(schedule, 'skipped', {})"),
     ("telling_names", "core/a.py", "def f(it):\n    found = it.group()\n    return found"),
@@ -138,6 +145,8 @@ CANARIES = [
     ("live_without_virtual", "testbed/servers/a.py", "import testbed.virtual.fleet"),
     ("live_without_virtual", "studies/limiting/live.py", "import testbed.virtual.fleet"),
     ("live_without_virtual", "testbed/play.py", "import testbed.virtual.fleet"),
+    ("live_without_virtual", "testbed/trust/a.py", "import testbed.virtual.fleet"),
+    ("live_without_virtual", "studies/quota/planes.py", "import testbed.virtual.fleet"),
     ("narrow_interfaces", "testbed/api.py", "class Testbed:\n" + "    def f(self): ...\n" * 6),
     ("narrow_interfaces", "testbed/hosts/site.py", "class Site:\n" + "    async def f(self): ...\n" * 15),
     ("narrow_interfaces", "testbed/api.py", "class Testbed:\n    def f(self, options: dict[str, Any]): ..."),
@@ -202,8 +211,47 @@ def test_a_long_driver_offends_and_so_does_what_drivers_share() -> None:
     assert len(TREE_RULES["small_drivers"]([Source(f"{DRIVERS}b.py", "x\n" * 81)])) == 1
 
 
+def test_a_test_that_lies_elsewhere_than_what_it_tests_offends() -> None:
+    product = [Source("systems/api.py", ""), Source("systems/parts/md1.py", "")]
+    paths = ["systems/parts/test_md1.py", "systems/test_api.py", "systems/test_law.py", "test_a.py"]
+    rule = TREE_RULES["mirrored_tests"]
+    assert not rule([*product, *(Source(f"tests/{path}", "") for path in paths)])
+    flat, nowhere = Source("tests/systems/test_md1.py", ""), Source("tests/systems/pieces/test_law.py", "")
+    assert rule([*product, flat, nowhere]) == [
+        "tests/systems/test_md1.py: md1.py is in systems/parts",
+        "tests/systems/pieces/test_law.py: there is no folder systems/pieces",
+    ]
+
+
+@pytest.mark.parametrize("user", ["testbed/b.py", "benchmarks/b.py", "docs/examples/b.py"])
+@pytest.mark.parametrize("use", ["from core.a import f", "core.a.f()", "REGISTRY = {'a': 'core.a:f'}"])
+def test_what_only_tests_use_offends(user: str, use: str) -> None:
+    rule, tests = TREE_RULES["used_names"], Source("tests/b.py", use)
+    source = Source("core/a.py", '"""f."""\ndef f():\n    "Says f."\n    return f()\ndef _g(): ...\n')
+    assert rule([source, tests]) == ["core/a.py:2: nobody but tests uses f"]
+    assert not rule([source, tests, Source(user, use)])
+    assert not rule([replace(source, text=f"{source.text}f()"), tests])
+
+
+def test_one_more_of_what_there_was_too_much_of_offends() -> None:
+    formats = Source("paper_figs/a.py", "x = 1  # fmt: skip\n" * SKIPPED_FORMATS)
+    anys = Source("core/a.py", "x: Any\n" * (ANYS - 1) + "x: typing.Any\n")
+    rest = [Source("testbed/a.py", formats.text), Source("tests/a.py", anys.text)]
+    assert not TREE_RULES["ratchets"]([formats, anys, *rest])
+    more = Source("paper_figs/b.py", "y: Any = 1  # fmt: skip")
+    first, second = TREE_RULES["ratchets"]([formats, anys, more, *rest])
+    assert "41, at most 40" in first and "351, at most 350" in second
+
+
 def test_what_is_let_off_is_still_there() -> None:
     """Exceptions that nobody needs any more must go."""
+    paths = {source.path for source in SOURCES}
+    tests = {path for path in paths if path.startswith("tests/")}
+    for folder in UNMIRRORED:
+        assert any(path.startswith(f"{folder}/test_") for path in paths), folder
+        assert not any(path.startswith(f"{folder.removeprefix('tests/')}/") for path in paths - tests), folder
+    for name in FOR_OTHERS:
+        assert any(re.search(rf"^(def|class) {name}\b", source.text, re.MULTILINE) for source in SOURCES), name
     product = [source for source in SOURCES if source.folder in PRODUCT]
     for name in SHARED_NAMES:
         homes = [source.path for source in product if re.search(rf"^class {name}\b", source.text, re.MULTILINE)]
@@ -233,6 +281,8 @@ WELL_BEHAVED = [
     ("docstrings", "tests/test_a.py", "def test_a(): ..."),
     ("procedures", "studies/a.py", "procedure = 'search'\nhasattr(point, 'schedule')"),
     ("procedures", "harness/a.py", "getattr(self.best.schedule, name)"),
+    ("procedures", "harness/a.py", "kind.study == study and study in seen"),
+    ("procedures", "tests/test_a.py", "assert spec.study == 'limiting'"),
     ("telling_names", "testbed/a.py", "class Finding:\n    found: int\nprint(finding.found)"),
     ("telling_names", "tests/test_a.py", "found = 1"),
     ("live_without_virtual", "studies/limiting/virtual.py", "import testbed.virtual.fleet"),

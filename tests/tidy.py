@@ -54,7 +54,9 @@ SHARED_NAMES = {"Config"}  # public class names with several meanings: the optio
 PRODUCT = tuple(folder for folder in ALLOWED if folder != "benchmarks")
 
 # What runs on real machines knows nothing of virtual time.
-LIVE = re.compile(r"testbed/(hosts|nodes|brokers|servers)/.*|studies/\w+/live\.py|testbed/play\.py")
+LIVE = re.compile(
+    r"testbed/(hosts|nodes|brokers|servers|trust)/.*|studies/\w+/(live|planes|accounts|joined)\.py|testbed/play\.py"
+)
 
 METHODS = {("testbed/api.py", "Testbed"): 5, ("testbed/hosts/site.py", "Site"): 14}  # at most
 
@@ -70,6 +72,23 @@ DRAWING = "paper_figs/drawing.py"  # what alone knows how an axis is scaled and 
 SCALES = {"set_xscale", "set_yscale", "FuncFormatter"}
 
 PROBES = {"hasattr", "getattr"}
+KINDS = {"procedure", "study"}  # what dispatches: by its type, or by what it declares
+
+# Folders of tests beside which there is no folder of the product.
+UNMIRRORED = {
+    "tests": "of the whole, and of what tests themselves rest on",
+    "tests/fuzz": "every parser, wherever it is",
+    "tests/paper_figs/broken": "systems that claims must not survive, of figures of every paper",
+    "tests/testbed/hosts/kubernetes": "a testbed from outside the tree",
+}
+# Public names that nobody in the tree uses: they are for others.
+FOR_OTHERS = {
+    "check_driver": "whoever writes a driver of their own asks it (docs/deployed.md)",
+    "check_system": "whoever writes a system of their own asks it (systems/README.md)",
+    "VirtualBench": "where that is asked",
+}
+
+SKIPPED_FORMATS, ANYS = 40, 350  # `fmt: skip` in paper_figs and `Any` in the product, at most
 
 # What takes a text apart: of Spark's functions and columns, in SQL, of pandas.
 PARSING = {"substring_index", "split_part", "regexp_extract", "regexp_extract_all", "regexp_replace", "regexp_substr",
@@ -301,11 +320,25 @@ def procedures(source: Source) -> list[str]:
     """What a study asks is a type, not a name to compare; what a schedule offers is declared, not looked for."""
     complaints = []
     for node in ast.walk(source.tree):
-        if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Eq) and _last_name(node.left) == "procedure":
-            complaints.append(source.complain(node, "asks for a procedure by name; dispatch on the request's type"))
+        if source.folder in PRODUCT and _asks_for_kind(node):
+            complaints.append(source.complain(node, "asks for a kind by name; dispatch on what is declared"))
         elif isinstance(node, ast.Call) and _last_name(node.func) in PROBES and _probes_schedule(node.args):
             complaints.append(source.complain(node, "looks for what the workload's offer declares"))
     return complaints
+
+
+def _asks_for_kind(node: ast.AST) -> bool:
+    if isinstance(node, ast.Match):
+        return _last_name(node.subject) in KINDS
+    sides = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
+    return any(_last_name(side) in KINDS for side in sides) and any(map(_is_text, sides))
+
+
+def _is_text(node: ast.AST) -> bool:
+    """A literal text, or a literal collection of such."""
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return any(map(_is_text, node.elts))
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def _probes_schedule(args: list[ast.expr]) -> bool:
@@ -435,6 +468,76 @@ def small_drivers(sources: Sequence[Source]) -> list[str]:
     ]
 
 
+def mirrored_tests(sources: Sequence[Source]) -> list[str]:
+    """Tests lie in the folder of what they test, as deep as that."""
+    homes = defaultdict(set)
+    for source in sources:
+        folder, _, name = source.path.rpartition("/")
+        if source.folder in ALLOWED:
+            homes[name].add(folder)
+    folders = set().union(*homes.values())
+    complaints = []
+    for source in sources:
+        folder, _, name = source.path.rpartition("/")
+        if source.folder != "tests" or not name.startswith("test_") or folder in UNMIRRORED:
+            continue
+        mirrored, module = folder.removeprefix("tests/"), name.removeprefix("test_")
+        deeper = sorted(home for home in homes[module] if home.startswith(mirrored + "/"))
+        if mirrored not in folders:
+            complaints.append(f"{source.path}: there is no folder {mirrored}")
+        elif deeper and mirrored not in homes[module]:
+            complaints.append(f"{source.path}: {module} is in {deeper[0]}")
+    return complaints
+
+
+def used_names(sources: Sequence[Source]) -> list[str]:
+    """What is public at a module's top is used by the product, a benchmark or an example: tests alone keep nothing.
+
+    A text counts as use: registries, and what is started by its name, have names as texts.
+    """
+    users: dict[str, set[tuple[str, int]]] = defaultdict(set)
+    for source in sources:
+        for number, statement in enumerate(source.tree.body if source.folder in (*ALLOWED, "docs") else ()):
+            for name in _names_in(statement):
+                users[name].add((source.path, number))
+    return [
+        source.complain(node, f"nobody but tests uses {node.name}")
+        for source in sources
+        if source.folder in PRODUCT
+        for number, node in enumerate(source.tree.body)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and node.name not in FOR_OTHERS
+        and not users[node.name] - {(source.path, number)}
+    ]
+
+
+def _names_in(statement: ast.AST) -> Iterator[str]:
+    """All names, and all words of texts that are no statements, as docstrings are."""
+    said = {id(node.value) for node in ast.walk(statement) if isinstance(node, ast.Expr)}
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Name | ast.Attribute):
+            yield _last_name(node)
+        elif isinstance(node, ast.alias):
+            yield node.name.rpartition(".")[2]
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield from re.findall(r"\w+", node.value)
+
+
+def ratchets(sources: Sequence[Source]) -> list[str]:
+    """What there was too much of does not come back."""
+    drawn = [source for source in sources if source.folder == "paper_figs"]
+    product = [source for source in sources if source.folder in PRODUCT]
+    counts = {
+        "`fmt: skip` in paper_figs": (sum(source.text.count("# fmt: skip") for source in drawn), SKIPPED_FORMATS),
+        "`Any` in the product": (
+            sum(_last_name(node) == "Any" for source in product for node in ast.walk(source.tree)),
+            ANYS,
+        ),
+    }
+    return [f"{what}: {count}, at most {most}" for what, (count, most) in counts.items() if count > most]
+
+
 # Put together, so that this file passes its own rule.
 _HOSTS = "|".join(
     (r"py" r"pi\.(org|python)", r"pythonhosted" r"\.org", r"npmjs" r"\.(org|com)", r"proxy\.golang" r"\.org")
@@ -470,4 +573,6 @@ RULES = {
         figures_apart,
     )
 }
-TREE_RULES = {rule.__name__: rule for rule in (one_meaning, small_folders, small_drivers)}
+TREE_RULES = {
+    rule.__name__: rule for rule in (one_meaning, small_folders, small_drivers, mirrored_tests, used_names, ratchets)
+}

@@ -251,12 +251,6 @@ def _started(pid: int) -> "JavaGateway":
     return start_gateway()
 
 
-def forget_java() -> None:
-    """What is asked next starts another Java: this one has ended."""
-    _started.cache_clear()
-    _file_system.cache_clear()
-
-
 @cache
 def _file_system(pid: int, scheme: str, authority: str, settings: tuple[tuple[str, str], ...]) -> Any:
     jvm = _gateway().jvm

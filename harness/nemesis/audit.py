@@ -13,9 +13,11 @@ from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.nemesis.disturber import NOT_THERE, Strike
 from harness.nemesis.fates import Fates, clients_fates, limiter_fates, topic_fates
 from harness.nemesis.schedule import ClockStep, Kill, words_of
+from studies import load_study
 from studies.api import Point
 from studies.distribution.asked import TRIALS_MAXIMUM
 from testbed.trust.evidence import INVALID
+from workloads.api import Offer
 
 MARGIN_NS = 20 * MILLISECOND_NS  # by which the ends of the load and of a freeze may be known wrongly
 _FATES = ("not_sent", "unacknowledged", "undelivered", "delivered", "duplicated")
@@ -24,11 +26,11 @@ _OWN_AGENTS = ("node", "broker", "publish", "subscribe", "users")  # a run may n
 
 def counted(point: Point, kept: Path, judge_at_ns: int) -> Fates:
     """The fates of what a spec offers; ``judge_at_ns``: where the judged round of a topic begins."""
-    spec, study = point.spec, point.spec.study
-    if study == "distribution":
+    spec, offer = point.spec, load_study(point.spec.study).offer
+    if offer is Offer.MESSAGES:
         load_ns = duration_ns(spec.round)
         return topic_fates(kept, point.schedule.block(judge_at_ns, judge_at_ns + load_ns).message_count)
-    if study == "limiting":
+    if offer is Offer.REQUESTS:
         return limiter_fates(kept, _requested(point))
     return _all_born(clients_fates(kept), point, duration_ns(str(spec.study_options["duration"])))
 
@@ -51,14 +53,14 @@ def _produced(point: Point, load_ns: int) -> tuple[int, int]:
 
 def account_wrong(point: Point, folder: Path, numbers: Json) -> list[str]:
     """Where a run's account is not of all that its spec offers.  For runs whose actors' own files are not kept."""
-    spec, doubt = point.spec, 0
+    spec, offer, doubt = point.spec, load_study(point.spec.study).offer, 0
     fates = {name: int(numbers.get(f"{name}_count", 0)) for name in _FATES}
     told, summed = int(numbers.get("offered_count", 0)), sum(fates.values())
-    if spec.study == "distribution":
+    if offer is Offer.MESSAGES:
         load_ns = duration_ns(spec.round)
         judge_at_ns = TRIALS_MAXIMUM * load_ns
         due = point.schedule.block(judge_at_ns, judge_at_ns + load_ns).message_count
-    elif spec.study == "limiting":
+    elif offer is Offer.REQUESTS:
         due = len(_requested(point))
         told = summed = parquet.read_table(folder / "requests.parquet", columns=["decision"]).num_rows
     else:
@@ -75,9 +77,10 @@ def _requested(point: Point) -> list[int]:
 
 def told_wrong(study: str, folder: Path, numbers: Json, fates: Fates) -> list[str]:
     """Where the run's own tables, or the ``fidelity`` of its manifest, say something else."""
+    offer = load_study(study).offer
     told: dict[str, float] = {name.removesuffix("_count"): value for name, value in numbers.items()}
     mine: dict[str, int] = {"offered": fates.offered, **fates.counts}
-    if study == "limiting":
+    if offer is Offer.REQUESTS:
         rows = parquet.read_table(folder / "requests.parquet", columns=["decision"])["decision"].to_pylist()
         told = {"offered": len(rows), **Counter(rows)}
         mine = {
@@ -86,7 +89,7 @@ def told_wrong(study: str, folder: Path, numbers: Json, fates: Fates) -> list[st
             "decided": fates.counts["admit"] + fates.counts["reject"] + fates.counts["verdict_lost"],
         }
         told["decided"] = told.get("admit", 0) + told.get("reject", 0)
-    elif study == "placement":
+    elif offer is Offer.CLIENTS:
         came = fates.counts["had"] + fates.counts["acknowledged"]
         mine = {name: mine[name] for name in ("offered", "not_sent", "unacknowledged")} | {"came": came}
         told["came"] = sum(told.get(name, 0) for name in ("undelivered", "delivered", "duplicated"))

@@ -17,6 +17,7 @@ import pyspark
 import pytest
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
+from collectors.store import hadoop
 from core.errors import MachineError
 from core.java import find_java
 from testbed.hosts.capabilities import CHECKOUT
@@ -71,6 +72,12 @@ class Hdfs:
     def stop(self) -> None:
         """Nobody answers any more."""
         self.cluster.shutdown()
+
+
+def forget_java() -> None:
+    """What is asked of Hadoop's file systems next starts another Java."""
+    hadoop._started.cache_clear()
+    hadoop._file_system.cache_clear()
 
 
 @contextmanager

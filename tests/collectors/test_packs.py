@@ -26,7 +26,7 @@ from collectors.store import hadoop
 from collectors.store.hadoop import HadoopPath, Place, place_of
 from collectors.store.log import read_log
 from core.errors import MachineError
-from tests.collectors.hdfs import Hdfs, needs_hdfs
+from tests.collectors.hdfs import Hdfs, forget_java, needs_hdfs
 from tests.collectors.s3.server import S3, needs_s3
 from tests.runs import write_small_run
 
@@ -373,7 +373,7 @@ def test_java_that_ends_in_the_middle_is_one_line(folders: list[Path], tmp_path:
     hadoop._gateway().shutdown()
     with pytest.raises(MachineError, match="Hadoop's Java has ended"):
         there.state()
-    hadoop.forget_java()
+    forget_java()
     assert isinstance(there.root, HadoopPath) and sorted(there.state().of_run) == ids(folders[:1])
 
 

@@ -16,12 +16,12 @@ from pathlib import Path
 
 import pytest
 
-from collectors.store import hadoop
 from core.digests import digest_of
 from core.errors import MachineError
 from testbed.golang import CHECKOUT, GoModule
 from testbed.maven import fetch_jars
 from testbed.servers.server import port_on
+from tests.collectors.hdfs import forget_java
 
 SOURCES = Path(__file__).parent
 MODULE = GoModule(SOURCES / "go.mod", CHECKOUT / ".s3")
@@ -94,14 +94,14 @@ def s3(folder: Path) -> Iterator[S3]:
     try:
         _wait_for(port, log)
         os.environ["HADOOP_CLASSPATH"] = running.jars
-        hadoop.forget_java()
+        forget_java()
         yield running
     finally:
         running.stop()
         os.environ.pop("HADOOP_CLASSPATH", None)
         if before is not None:
             os.environ["HADOOP_CLASSPATH"] = before
-        hadoop.forget_java()
+        forget_java()
 
 
 def _wait_for(port: int, log: Path) -> None:
