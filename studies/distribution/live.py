@@ -30,12 +30,11 @@ from testbed.brokers.model import load_calibration
 from testbed.brokers.traffic import Publishers, Subscribers
 from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, ServerCrash, check_faults, read_faults
 from testbed.hosts.site import Site, explained
-from testbed.play import Observer, Play, Progress
+from testbed.play import LEAD_NS, Observer, Play, Progress
 from testbed.trust.evidence import RunEvidence
 
 ROLES = ("broker", "publisher", "subscriber")
-LEAD_NS = SECOND_NS // 2  # from the handing over of a load to its first instant, and for each of its messages
-LEAD_OF_MESSAGE_NS = 40_000
+LEAD_OF_MESSAGE_NS = 40_000  # for each message of the loads, from their handing over to the first instant
 EVERYTHING = 2**62  # more than will come
 STILL_S, TRYING_S = 2.0, 5.0  # nothing came for so long: nothing will
 DRAIN_S = 30.0  # at most

@@ -26,9 +26,8 @@ from testbed.brokers.moving.traffic import KeepingPublishers, ReceiptedSubscribe
 from testbed.faults import Crash, Fault, Restart, check_faults, read_faults
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
-from testbed.play import Play
+from testbed.play import LEAD_NS, Play
 
-LEAD_NS = SECOND_NS // 2  # to start the nodes: they know each other by then
 DRAIN_S = 120.0  # at most; as long as anything comes
 
 

@@ -30,11 +30,10 @@ from testbed.servers.found import check_servers
 from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
 from testbed.servers.pulsar.settings import session_settings, shedding_settings
-from testbed.servers.pulsar.transfers import Hiring, TopicTraffic, let_go, make_topics, put_topics, rest_all
+from testbed.servers.pulsar.transfers import LEAD_NS, Hiring, TopicTraffic, let_go, make_topics, put_topics, rest_all
 from testbed.servers.serf import SerfCluster, profile_of
 from testbed.servers.server import ServerProcess
 
-LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
 SCALE_NS = 10 * MILLISECOND_NS  # ours: moves take tens of milliseconds
 SETTLE_NS = SECOND_NS // 2  # ours: who is late sends what is due
 REST_S = 120.0  # for what was sent to be acknowledged and delivered

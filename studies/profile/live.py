@@ -28,11 +28,10 @@ from testbed.brokers.traffic import CONNECT_S, STATUS_S, Columns, Crew, Deliveri
 from testbed.hosts.groups import confined
 from testbed.hosts.pipes import PipedProcess
 from testbed.hosts.site import Program, Site, python_agent
-from testbed.play import Observer, Play, Progress
+from testbed.play import LEAD_NS, Observer, Play, Progress
 from testbed.trust.accounts import shifted
 
-LEAD_NS = SECOND_NS // 2  # from the handing over of the loads to the first instant, and for each of their messages …
-LEAD_OF_MESSAGE_NS = 20_000
+LEAD_OF_MESSAGE_NS = 20_000  # for each message of the loads, from their handing over to the first instant
 DRAIN_S, STILL_S = 30.0, 2.0  # at most; nothing came for so long: nothing will
 _ROOM = 1.1
 _SPARE_ROWS = 10_000

@@ -35,6 +35,7 @@ from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.client_host import DUE
 from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
 from testbed.servers.pulsar.transfers import (
+    LEAD_NS,
     Hiring,
     SeenByClients,
     TopicTraffic,
@@ -45,7 +46,6 @@ from testbed.servers.pulsar.transfers import (
 )
 from testbed.trust.accounts import shifted
 
-LEAD_NS = 2 * SECOND_NS  # from the handing over of the loads to the first instant
 FIRST = 10_000_000  # number of the first message of the load: those before it warm the broker up
 REST_S, STILL_S = 60.0, 3.0  # for what was sent to come
 

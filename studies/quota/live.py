@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from core.records import Columns, Int64
-from core.units import MILLISECOND_NS, SECOND_NS
+from core.units import MILLISECOND_NS
 from studies.quota.asked import ADAPTED, GROUP, QuotaRequest, QuotaShown
 from studies.quota.planes import ADAPTOR_ON_PULSAR, TOPIC, AdaptorOnPulsar, QuotaScript
 from systems.distribution.tb_adaptor import ADAPTOR
@@ -23,10 +23,17 @@ from testbed.servers.pulsar.admin import Topic
 from testbed.servers.pulsar.client_host import DUE, SUBSCRIPTION
 from testbed.servers.pulsar.cluster import PulsarCluster, PulsarWanted, check_place, cluster_on
 from testbed.servers.pulsar.settings import group_settings
-from testbed.servers.pulsar.transfers import SeenByClients, TopicTraffic, let_go, make_topics, put_topics, rest_all
+from testbed.servers.pulsar.transfers import (
+    LEAD_NS,
+    SeenByClients,
+    TopicTraffic,
+    let_go,
+    make_topics,
+    put_topics,
+    rest_all,
+)
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, lateness_ns, shifted
 
-LEAD_NS = 2 * SECOND_NS  # from the last word before the run to its time 0
 SCALE_NS = 100 * MILLISECOND_NS  # ours: quotas are shared once a second
 # Ours: to each topic, before anybody limits it: a cold broker is slow.  A group is made before that: by
 # Pulsar's AbstractTopic, a topic gets no limiter whose namespace joins one of which its broker has not heard yet.

@@ -25,8 +25,7 @@ from testbed.brokers.counts import Counts
 from testbed.brokers.plane import ReportScript
 from testbed.hosts.site import Site, explained
 from testbed.nodes.fleet import NodeFleet
-
-LEAD_NS = SECOND_NS // 2  # to start the nodes: they know each other by then
+from testbed.play import LEAD_NS
 
 
 class SharingDeployment(LiveDeployment):

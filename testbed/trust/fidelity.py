@@ -50,13 +50,13 @@ class Standstill(NamedTuple):
         return f"{self.name} stood still for {span}"
 
 
-def spread_of(spans_ns: ArrayLike, counts: ArrayLike | None = None) -> Spread | None:
+def spread_of(spans_ns: ArrayLike, counts: Sequence[int] | None = None) -> Spread | None:
     """The quantiles of ``spans_ns``, each there once or so many times; None where there are none."""
     spans = np.asarray(spans_ns, np.int64)
     if not len(spans):
         return None
     p50, p99 = np.quantile(spans, (0.5, 0.99), method="inverted_cdf", weights=counts)
-    return Spread(int(p50), int(p99), int(spans.max()), len(spans) if counts is None else int(np.sum(counts)))
+    return Spread(int(p50), int(p99), int(spans.max()), len(spans) if counts is None else sum(counts))
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from testbed.servers.pulsar.client_host import OPERATION_S, SIZE_BYTES, SUBSCRIP
 from testbed.servers.pulsar.cluster import PulsarCluster
 from testbed.trust.accounts import ABSENT, DeliveryAccount, account, out_of_order_count
 
+LEAD_NS = 2 * SECOND_NS  # from the last word before a run of clients to its time 0
 CONNECT_S = 120.0  # hundreds of clients, a cold broker
 END_S = 2.0 * OPERATION_S + 20.0  # who is about to leave may be refused twice
 AROUND_NS = 2 * SECOND_NS  # ours: a gap of a move begins before its end, and ends so long after it at the latest
