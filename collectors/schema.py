@@ -78,7 +78,7 @@ _OF_EVERY_RUN = {
         ("side", TEXTS, "of a partition: the nodes or hosts that are cut off; of a heal: empty for all partitions"),
         ("point", TEXT, "of a handover: the switch"),
         ("probability", REAL, "of loss, duplication or reordering"),
-        ("hold_ns", WHOLE, "of reordering"),
+        ("hold_ns", WHOLE, "of reordering; of a delay: how much longer packets take"),
         ("offset_ns", WHOLE, "of a clock"),
     ),
 }

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from core.units import SECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.trial import Played
 from paper_figs.drawing import GREY, INK, SMALL, categories, label, marks, sheet
 from paper_figs.keys import key, legend_above
@@ -22,6 +22,7 @@ from testbed.faults import (
     Crash,
     Handover,
     Heal,
+    LinkDelay,
     LinkDuplication,
     LinkFault,
     LinkLoss,
@@ -193,13 +194,11 @@ def _bars(axes: Axes, played: Played, window: tuple[float, float]) -> None:
     """Disturbed links, a bar from when on to when again all is well, on top of each other."""
     begun: dict[type, tuple[float, str]] = {}
     level = 0
-    names = {LinkLoss: "lost", LinkDuplication: "doubled", LinkReordering: "held back"}
     for fault in played.schedule.faults():
         if not isinstance(fault, LinkFault):
             continue
-        row = [value for name, value in vars(fault).items() if name.endswith("_probability")]
-        if row[0]:
-            begun[type(fault)] = fault.at_ns / SECOND_NS, f"{100 * row[0]:.3g} % {names[type(fault)]}"
+        if said := _disturbance(fault):
+            begun[type(fault)] = fault.at_ns / SECOND_NS, said
         elif type(fault) in begun:
             at_s, text = begun.pop(type(fault))
             _bar(axes, (at_s, fault.at_ns / SECOND_NS), text, level, window)
@@ -207,6 +206,15 @@ def _bars(axes: Axes, played: Played, window: tuple[float, float]) -> None:
     for at_s, text in begun.values():
         _bar(axes, (at_s, window[1]), text, level, window)
         level += 1
+
+
+def _disturbance(fault: LinkFault) -> str:
+    """What becomes of packets from now on; empty where all is well again."""
+    if isinstance(fault, LinkDelay):
+        return f"{fault.hold_ns / MILLISECOND_NS:.3g} ms longer" if fault.hold_ns else ""
+    names = {LinkLoss: "lost", LinkDuplication: "doubled", LinkReordering: "held back"}
+    (chance,) = (value for name, value in vars(fault).items() if name.endswith("_probability"))
+    return f"{100 * chance:.3g} % {names[type(fault)]}" if chance else ""
 
 
 def _bar(axes: Axes, span: tuple[float, float], text: str, level: int, window: tuple[float, float]) -> None:

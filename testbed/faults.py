@@ -71,6 +71,16 @@ class LinkLoss(LinkFault):
 
 
 @dataclass(frozen=True)
+class LinkDelay(LinkFault):
+    """It takes each packet ``hold_ns`` longer than the topology says; 0: as long as that.  What is under way does not.
+
+    A datagram may overtake one that was sent before it; streams keep order.
+    """
+
+    hold_ns: int
+
+
+@dataclass(frozen=True)
 class LinkDuplication(LinkFault):
     """A message over it arrives twice with this probability.
 
@@ -113,6 +123,7 @@ Fault = (
     | Partition
     | Heal
     | LinkLoss
+    | LinkDelay
     | LinkDuplication
     | LinkReordering
     | Handover
@@ -127,6 +138,7 @@ KINDS: dict[str, Callable[..., Fault]] = {
     "partition": Partition,
     "heal": Heal,
     "link-loss": LinkLoss,
+    "link-delay": LinkDelay,
     "link-duplication": LinkDuplication,
     "link-reordering": LinkReordering,
     "handover": Handover,
@@ -193,20 +205,29 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
                 if side and side not in cut:
                     raise SpecError(f"{fault}: no such partition", "name the side that was cut off")
                 cut = [other for other in cut if side and other != side]
-            case LinkLoss(_, a, b, chance) | LinkDuplication(_, a, b, chance) | LinkReordering(_, a, b, chance, _):
+            case LinkFault(_, a, b):
                 if not (a == b == EVERY or {a, b} in joined):
                     fix = "name two hosts that a link joins, or * and *"
                     raise SpecError(f"{fault}: no link {a}-{b} in {topology.name}", fix)
-                if not 0 <= chance <= 1:
-                    raise SpecError(f"{fault}: probability {chance}", "give a value from 0 to 1")
-                if isinstance(fault, LinkReordering) and fault.hold_ns <= 0:
-                    raise SpecError(f"{fault}: hold", 'give a length, as in "20ms"')
+                _check_disturbance(fault)
             case Handover(_, host, point):
                 _check_handover(host, point, fault, topology)
                 joined = [{host, point} if host in pair else pair for pair in joined]
             case ClockSkew(_, node, _) | ServerCrash(_, node):
                 _known_node(node, fault, topology)
     return ordered
+
+
+def _check_disturbance(fault: LinkFault) -> None:
+    match fault:
+        case LinkLoss(_, _, _, chance) | LinkDuplication(_, _, _, chance) | LinkReordering(_, _, _, chance, _):
+            if not 0 <= chance <= 1:
+                raise SpecError(f"{fault}: probability {chance}", "give a value from 0 to 1")
+    match fault:
+        case LinkDelay(hold_ns=hold_ns) if hold_ns < 0:
+            raise SpecError(f"{fault}: hold", 'give a length, as in "20ms", or "0ms" at its end')
+        case LinkReordering(hold_ns=hold_ns) if hold_ns <= 0:
+            raise SpecError(f"{fault}: hold", 'give a length, as in "20ms"')
 
 
 def _check_handover(host: str, point: str, fault: Fault, topology: Topology) -> None:

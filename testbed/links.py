@@ -10,7 +10,18 @@ from math import prod
 from core.errors import SpecError
 from core.registry import hint
 from core.units import SECOND_NS
-from testbed.faults import EVERY, Fault, Handover, Heal, LinkDuplication, LinkFault, LinkLoss, LinkReordering, Partition
+from testbed.faults import (
+    EVERY,
+    Fault,
+    Handover,
+    Heal,
+    LinkDelay,
+    LinkDuplication,
+    LinkFault,
+    LinkLoss,
+    LinkReordering,
+    Partition,
+)
 from testbed.topologies.topology import Link, Topology
 
 Ends = frozenset[str]
@@ -49,6 +60,7 @@ class LinkStates:
     def __init__(self, topology: Topology):
         self._declared = topology  # with the delays that were set
         self._now = {_ends(link): link for link in topology.links}
+        self._held_ns: dict[Ends, int] = {}  # for so much longer, beyond the link's own delay
         self._duplication: dict[Ends, float] = {}
         self._reordering: dict[Ends, tuple[float, int]] = {}
         self._moved: dict[str, Ends] = {}  # host -> its only link, which leads elsewhere than it did
@@ -93,7 +105,7 @@ class LinkStates:
         keys = self._along(*ends)
         links = [self._now[key] for key in keys]
         return PathState(
-            sum(link.one_way_delay_ns for link in links),
+            sum(link.one_way_delay_ns for link in links) + sum(self._held_ns.get(key, 0) for key in keys),
             tuple(link.jitter_ns for link in links if link.jitter_ns),
             prod(1.0 - link.loss_probability for link in links),
             tuple(self._duplication[key] for key in keys if self._duplication.get(key)),
@@ -124,6 +136,8 @@ class LinkStates:
             match fault:
                 case LinkLoss(loss_probability=probability):
                     self._now[key] = replace(self._now[key], loss_probability=probability)
+                case LinkDelay(hold_ns=hold_ns):
+                    self._held_ns[key] = hold_ns
                 case LinkDuplication(duplication_probability=probability):
                     self._duplication[key] = probability
                 case LinkReordering(reordering_probability=probability, hold_ns=hold_ns):

@@ -1,7 +1,7 @@
 """The runs that are disturbed: small ones, of a kind each, and who is there to be disturbed."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 from core.records import Json
 from core.units import duration_text
@@ -15,8 +15,9 @@ _QUICK = {"locate": "500ms", "report": "500ms", "place": "500ms", "guard": "2s",
 class Ground:
     """``make``: testbed, seed, length of the load (ns), faults -> the spec.
 
-    ``processes``: whom the nemesis strikes, by their names on the site; ``nodes``: whom faults crash; ``sides``: whom
-    they cut off; ``restarts``: whether the crashed may come back; ``weight``: how often.
+    ``processes``: whom the nemesis strikes, by their names on the site; ``servers``: those of them that
+    start again with a node, and that node; ``nodes``: whom faults crash; ``sides``: whom they cut off;
+    ``restarts``: whether the crashed may come back; ``weight``: how often.
     """
 
     study: str
@@ -26,6 +27,7 @@ class Ground:
     sides: tuple[str, ...]
     restarts: bool = True
     weight: float = 1.0
+    servers: Mapping[str, str] = field(default_factory=dict)
 
 
 def _topic(testbed: str, seed: int, load_ns: int, faults: tuple[Json, ...]) -> RunSpec:
@@ -62,9 +64,9 @@ def _limiter(system: str) -> Ground:
             seed=seed,
         )
 
-    servers = ("redis-n1",) if system == "redis-gcra" else ()
+    servers = {"redis-n1": _NODES[0]} if system == "redis-gcra" else {}
     processes = tuple(f"{kind}-{node}" for kind in ("node", "users") for node in _NODES)
-    return Ground("limiting", make, (*servers, *processes), _NODES, _NODES)
+    return Ground("limiting", make, (*servers, *processes), _NODES, _NODES, servers=servers)
 
 
 def _placement(system: str) -> Ground:
@@ -97,7 +99,8 @@ def _placement(system: str) -> Ground:
         *(f"serf-{name}" for name in agents),
         *(f"node-{name}" for name in ("store", "manager1", *brokers, *clients)),
     )
-    return Ground("placement", make, processes, (*brokers, "store", "proxy1"), brokers, weight=0.75)
+    servers = {"zookeeper-store": "store", "serf-proxy1": "proxy1"}
+    return Ground("placement", make, processes, (*brokers, *servers.values()), brokers, weight=0.75, servers=servers)
 
 
 GROUNDS: dict[str, Ground] = {

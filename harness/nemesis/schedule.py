@@ -14,11 +14,12 @@ import numpy as np
 from core.records import Json
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS, duration_text
-from harness.nemesis.grounds import GROUNDS, Ground
+from harness.nemesis.grounds import GROUNDS
 
 FREEZES_NS = tuple(span * MILLISECOND_NS for span in (40, 200, 600, 1_500, 3_000))
 STEPS_NS = tuple(span * MILLISECOND_NS for span in (-1_000, -50, 50, 1_000))
 LOSSES = (0.02, 0.1, 0.3)
+HOLDS_NS = tuple(span * MILLISECOND_NS for span in (2, 10, 40, 150))  # ours: paths take 5 to 20 ms
 TROUBLES_MOST = 3
 AFTER_NS = SECOND_NS // 2  # beyond the load, in which what is under way comes
 FULL_DISKS = 0.06  # share of the schedules
@@ -110,39 +111,57 @@ def draw(seed: int, testbed: str, load_ns: int, grounds: tuple[str, ...] = ()) -
     ground = GROUNDS[name]
     if rng.random() < FULL_DISKS:
         return LiveSchedule(seed, name, testbed, load_ns, (), (FullDisk(_one(rng, ROOMS_BYTES)),), grounds)
-    kinds = ["freeze", "freeze", "kill", "crash", *(("partition", "loss") if testbed != "local" else ())]
+    kinds = ["freeze", "freeze", "kill", "crash", *(("partition", "loss", "delay") if testbed != "local" else ())]
+    kinds += ["server"] * 3 if ground.servers else []
     chosen = [_one(rng, kinds) for _ in range(int(rng.integers(1, TROUBLES_MOST + 1)))]
     victims = [ground.processes[number] for number in rng.permutation(len(ground.processes))]  # each once
+    nodes, server, how = ground.nodes, "", _one(rng, ("freeze", "kill", "restart"))
+    if "server" in chosen:
+        server = next(victim for victim in victims if victim in ground.servers)
+        victims.remove(server)  # it has its strike
+        if how == "restart":  # with its node, of which there is one crash
+            nodes, chosen = (ground.servers[server],), ["crash" if kind == "server" else kind for kind in chosen]
     faults: list[Json] = []
     troubles: list[Trouble] = []
     for kind in sorted(set(chosen)) + [kind for kind in ("freeze",) if chosen.count(kind) > 1]:
         at_ns = int(rng.integers(load_ns // 20, load_ns + AFTER_NS)) // MILLISECOND_NS * MILLISECOND_NS
-        if kind == "freeze":
-            troubles.append(Freeze(at_ns, victims.pop(), _one(rng, FREEZES_NS)))
-        elif kind == "kill":
-            troubles.append(Kill(at_ns, victims.pop()))
+        act, struck = (how, server) if kind == "server" else (kind, "")
+        if act == "freeze":
+            troubles.append(Freeze(at_ns, struck or victims.pop(), _one(rng, FREEZES_NS)))
+        elif act == "kill":
+            troubles.append(Kill(at_ns, struck or victims.pop()))
+        elif kind == "crash":
+            faults += _crash(_span(at_ns, load_ns, rng), _one(rng, nodes), ground.restarts)
         else:
-            faults += _told(kind, at_ns, load_ns, ground, rng)
+            faults += _on_links(kind, _span(at_ns, load_ns, rng), ground.sides, rng)
     return LiveSchedule(seed, name, testbed, load_ns, tuple(faults), tuple(troubles), grounds)
 
 
-def _told(kind: str, at_ns: int, load_ns: int, ground: Ground, rng: np.random.Generator) -> list[Json]:
-    """A fault and, where there is one, its end, within the load."""
+def _span(at_ns: int, load_ns: int, rng: np.random.Generator) -> tuple[int, int]:
+    """When a fault that the run is told of begins and ends, within the load."""
     at_ns = min(at_ns, load_ns * 3 // 4)
-    until_ns = at_ns + int(rng.integers(load_ns // 20, load_ns // 4 + 1)) // MILLISECOND_NS * MILLISECOND_NS
-    since, until = {"at": duration_text(at_ns)}, {"at": duration_text(until_ns)}
-    if kind == "crash":
-        node = _one(rng, ground.nodes)
-        crash: Json = {"kind": "crash", **since, "node": node}
-        return [crash, {"kind": "restart", **until, "node": node}] if ground.restarts else [crash]
+    return at_ns, at_ns + int(rng.integers(load_ns // 20, load_ns // 4 + 1)) // MILLISECOND_NS * MILLISECOND_NS
+
+
+def _crash(span_ns: tuple[int, int], node: str, restarts: bool) -> list[Json]:
+    since, until = map(duration_text, span_ns)
+    crash: Json = {"kind": "crash", "at": since, "node": node}
+    return [crash, {"kind": "restart", "at": until, "node": node}] if restarts else [crash]
+
+
+def _on_links(kind: str, span_ns: tuple[int, int], sides: tuple[str, ...], rng: np.random.Generator) -> list[Json]:
+    """Of partitions one side is drawn; all links lose, or take longer, which changes once before it ends."""
+    since, until = map(duration_text, span_ns)
     if kind == "partition":
-        side = [_one(rng, ground.sides)]
-        return [{"kind": "partition", **since, "side": side}, {"kind": "heal", **until, "side": side}]
-    everywhere = {"kind": "link-loss", "a": "*", "b": "*"}
-    return [
-        {**everywhere, **since, "loss_probability": _one(rng, LOSSES)},
-        {**everywhere, **until, "loss_probability": 0.0},
-    ]
+        side = [_one(rng, sides)]
+        return [{"kind": "partition", "at": since, "side": side}, {"kind": "heal", "at": until, "side": side}]
+    everywhere = {"kind": f"link-{kind}", "a": "*", "b": "*"}
+    if kind == "loss":
+        losses = ((since, _one(rng, LOSSES)), (until, 0.0))
+        return [{**everywhere, "at": at, "loss_probability": chance} for at, chance in losses]
+    between = duration_text(sum(span_ns) // 2)
+    holds_ns = ((since, _one(rng, HOLDS_NS)), (between, _one(rng, HOLDS_NS)), (until, 0))
+    return [{**everywhere, "at": at, "hold": duration_text(hold_ns)} for at, hold_ns in holds_ns]
 
 
 def _one(rng: np.random.Generator, things: "tuple[Thing, ...] | list[Thing]") -> Thing:

@@ -25,7 +25,7 @@ from systems.api import Transport, Verdict
 from systems.loader import name_of
 from testbed.api import Testbed
 from testbed.brokers.traffic import STATUS_S, Crew
-from testbed.faults import ClockSkew, Crash, Fault, Restart, ServerCrash
+from testbed.faults import ClockSkew, Crash, Fault, LinkDelay, LinkReordering, Restart, ServerCrash
 from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
@@ -98,8 +98,8 @@ class _Run:
         self._play.plan(-_BEFORE_NS, partial(self._count, "counted_from_ns"))
         for fault in asked.faults:
             self._play.plan(fault.at_ns, partial(self._apply, fault))
-        self._still_ns = _STILL_NS + 4 * _longest_delay_ns(site.topology)
-        answered_ns = asked.duration_ns + 2 * _longest_delay_ns(site.topology)
+        self._still_ns = _STILL_NS + 4 * longest_delay_ns(site.topology, asked.faults)
+        answered_ns = asked.duration_ns + 2 * longest_delay_ns(site.topology)
         self._play.plan(answered_ns, partial(self._count, "counted_until_ns"))
 
     def carry_out(self, last_request_ns: int) -> None:
@@ -283,11 +283,12 @@ def drain_progress(statuses: Sequence[Json], over: bool, still_ns: int) -> Progr
     return Progress(counts, over and not unsent and all(status["idle"] for status in statuses), still_ns)
 
 
-def _longest_delay_ns(topology: Topology) -> int:
-    """One way, with the worst jitter."""
+def longest_delay_ns(topology: Topology, faults: Sequence[Fault] = ()) -> int:
+    """One way, with the worst jitter, each link holding packets back for as long as one of the faults lets any."""
+    held_ns = max((fault.hold_ns for fault in faults if isinstance(fault, LinkDelay | LinkReordering)), default=0)
     names = topology.node_names()
     paths = [topology.path(source, target) for source in names for target in names]
-    return max(path.one_way_delay_ns + path.jitter_ns for path in paths)
+    return max(path.one_way_delay_ns + path.jitter_ns + held_ns * len(path.links) for path in paths)
 
 
 def lost_on_the_way(statuses: Mapping[str, Json], now_ns: int) -> list[Sample]:

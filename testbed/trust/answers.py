@@ -20,6 +20,7 @@ from testbed.faults import (
     Fault,
     Handover,
     Heal,
+    LinkDelay,
     LinkDuplication,
     LinkLoss,
     LinkReordering,
@@ -30,7 +31,7 @@ from testbed.faults import (
 
 Window = tuple[int, int]  # from and until, both included
 ENDLESS = 2**63 - 1
-_LINKS = (LinkLoss.__name__, LinkDuplication.__name__, LinkReordering.__name__)
+_LINKS = (LinkLoss.__name__, LinkDelay.__name__, LinkDuplication.__name__, LinkReordering.__name__)
 UNDER_WAY_NS = SECOND_NS  # ours: a request that was due so shortly before a fault may have been lost by it
 
 
@@ -64,7 +65,8 @@ def fault_windows(faults: Iterable[tuple[int, Fault]], timeout_ns: int) -> list[
     """When faults, each with the instant at which it had really happened, excuse a missing answer, in order.
 
     They begin when they were to happen, for that takes a while.  A crash lasts until the node's restart, one of servers
-    for good, a partition until it heals, a disturbed link until its probability is 0 again, under the name that
+    for good, a partition until it heals, a disturbed link until its probability, or what it
+    holds packets back for, is 0 again, under the name that
     handovers of its host have given it; these and a clock that is set are over at once.  Everything excuses
     ``timeout_ns`` longer.
     """
@@ -107,6 +109,8 @@ def _change(fault: Fault) -> tuple[str, frozenset[str], bool]:
             return "cut off", frozenset(side), False
         case LinkLoss(_, a, b, chance) | LinkDuplication(_, a, b, chance) | LinkReordering(_, a, b, chance, _):
             return type(fault).__name__, frozenset((a, b)) - {EVERY}, chance > 0
+        case LinkDelay(_, a, b, hold_ns):
+            return LinkDelay.__name__, frozenset((a, b)) - {EVERY}, hold_ns > 0
     return "", frozenset(), False
 
 

@@ -33,6 +33,7 @@ FAULTS = [
     {"kind": "handover", "at": "8s", "host": "n3", "point": "s1"},
     {"kind": "clock-skew", "at": "9s", "node": "n1", "offset": "-5ms"},
     {"kind": "server-crash", "at": "10s", "node": "n1"},
+    {"kind": "link-delay", "at": "11s", "a": "n1", "b": "n2", "hold": "40ms"},
 ]
 
 
@@ -47,7 +48,7 @@ def test_every_fault_in_columns():
     columns = fault_rows([(fault.at_ns + 7, fault) for fault in faults])
     assert ["run_id", *columns] == TABLES["faults"].names
     rows = told(columns)
-    assert [row.pop("at_ns") for row in rows] == [n * 1_000_000_000 + 7 for n in range(1, 11)]
+    assert [row.pop("at_ns") for row in rows] == [n * 1_000_000_000 + 7 for n in range(1, 12)]
     assert rows == [
         {"kind": "crash", "target": "n1"},
         {"kind": "restart", "target": "n1", "peer": "n2"},
@@ -59,6 +60,7 @@ def test_every_fault_in_columns():
         {"kind": "handover", "target": "n3", "point": "s1"},
         {"kind": "clock-skew", "target": "n1", "offset_ns": -5_000_000},
         {"kind": "server-crash", "target": "n1"},
+        {"kind": "link-delay", "target": "n1", "peer": "n2", "hold_ns": 40_000_000},
     ]
     assert {row["kind"] for row in rows} == KINDS.keys(), "a kind of fault has no row here"
 

@@ -14,6 +14,7 @@ from testbed.faults import (
     Fault,
     Handover,
     Heal,
+    LinkDelay,
     LinkDuplication,
     LinkFault,
     LinkLoss,
@@ -50,6 +51,10 @@ def test_faults_change_what_paths_do() -> None:
     links.apply(Heal(0))
     assert not any(path.is_cut for path in links.states().values())
     assert links.states()["n1", "n3"].loss_probability == 0.5 and not links.states()["n1", "n3"].duplications
+    links.apply(LinkDelay(0, "hub", "n3", 40 * MS))
+    assert links.states()["n1", "n3"].delay_ns == 50 * MS == links.states()["n3", "n2"].delay_ns
+    assert links.states()["n1", "n2"].delay_ns == 10 * MS == links.topology.path("n1", "n3").one_way_delay_ns
+    links.apply(LinkDelay(0, "n3", "hub", 0))
     links.set_delay("hub", "n3", MS // 2)
     assert links.states()["hub", "n3"] == PathState(MS // 2, (MS // 2,))
     assert topology.path("hub", "n3").one_way_delay_ns == 5 * MS  # the one that was given is as it was
@@ -101,6 +106,7 @@ class Twin:
 
     topology: Topology
     doubled: dict[int, float] = field(default_factory=dict)  # number of the link -> probability
+    longer_ns: dict[int, int] = field(default_factory=dict)
     held: dict[int, tuple[float, int]] = field(default_factory=dict)
     sides: list[frozenset[str]] = field(default_factory=list)
 
@@ -114,7 +120,7 @@ class Twin:
             case Handover(host=host, point=point):
                 (number,) = (i for i, link in enumerate(links) if host in (link.a, link.b))
                 links[number] = replace(links[number], a=host, b=point)
-            case LinkLoss() | LinkDuplication() | LinkReordering():
+            case LinkFault():
                 for i, link in enumerate(links):
                     if fault.a == "*" or {fault.a, fault.b} == {link.a, link.b}:
                         links[i] = self.disturbed(i, link, fault)
@@ -124,6 +130,8 @@ class Twin:
         match fault:
             case LinkDuplication():
                 self.doubled[number] = fault.duplication_probability
+            case LinkDelay():
+                self.longer_ns[number] = fault.hold_ns
             case LinkReordering():
                 self.held[number] = fault.reordering_probability, fault.hold_ns
             case LinkLoss():
@@ -134,7 +142,7 @@ class Twin:
         path = self.topology.path(source, target)
         numbers = [self.topology.links.index(link) for link in path.links]
         return PathState(
-            path.one_way_delay_ns,
+            path.one_way_delay_ns + sum(self.longer_ns.get(i, 0) for i in numbers),
             tuple(link.jitter_ns for link in path.links if link.jitter_ns),
             prod(1.0 - link.loss_probability for link in path.links),
             tuple(self.doubled[i] for i in numbers if self.doubled.get(i)),
@@ -165,6 +173,7 @@ def histories(draw: st.DrawFn) -> tuple[Topology, list[Fault]]:
                 st.builds(Heal, st.just(at_ns), st.one_of(sides, st.just(()))),
                 st.builds(Handover, st.just(at_ns), st.sampled_from(LEAVES), st.sampled_from(SWITCHES)),
                 st.just(LinkLoss(at_ns, a, b, chance)),
+                st.just(LinkDelay(at_ns, b, a, int(chance * MS))),
                 st.just(LinkDuplication(at_ns, b, a, chance)),
                 st.just(LinkReordering(at_ns, a, b, chance, 1 + at_ns)),
             )

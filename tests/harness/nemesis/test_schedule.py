@@ -5,13 +5,13 @@ import time
 import pytest
 
 from core.errors import MachineError
-from core.units import SECOND_NS
+from core.units import SECOND_NS, duration_ns
 from harness.matrix import read_matrix
 from harness.nemesis import clock
 from harness.nemesis.__main__ import main
 from harness.nemesis.disk import as_matrix
 from harness.nemesis.grounds import GROUNDS
-from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, LiveSchedule, draw, with_step
+from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, LiveSchedule, draw, with_step, words_of
 from harness.nemesis.trial import LiveTrial
 from harness.run import check_point, resolve
 from testbed.trust.evidence import VALID
@@ -29,7 +29,29 @@ def test_every_kind_of_trouble_strikes_every_kind_of_run():
     kinds = {(schedule.ground, type(trouble)) for schedule in SCHEDULES for trouble in schedule.troubles}
     assert {kind for _, kind in kinds} == {Freeze, Kill, FullDisk} and {ground for ground, _ in kinds} == set(GROUNDS)
     told = {row["kind"] for schedule in SCHEDULES for row in schedule.faults}
-    assert told == {"crash", "restart", "partition", "heal", "link-loss"}
+    assert told == {"crash", "restart", "partition", "heal", "link-loss", "link-delay"}
+
+
+@pytest.mark.parametrize("server", ["redis-n1", "zookeeper-store"])
+def test_servers_are_frozen_and_killed_and_start_again(server):
+    struck = [
+        type(trouble)
+        for schedule in SCHEDULES
+        for trouble in schedule.troubles
+        if words_of(trouble).split()[1] == server
+    ]
+    assert struck.count(Freeze) >= 1 and struck.count(Kill) >= 2
+    grounds = [name for name, ground in GROUNDS.items() if server in ground.servers]
+    back = {"kind": "restart", "node": server.partition("-")[2]}
+    assert sum(back.items() <= row.items() for one in SCHEDULES if one.ground in grounds for row in one.faults) >= 4
+
+
+def test_delays_change_within_a_run_and_are_as_they_were_at_its_end():
+    changed = [rows for one in SCHEDULES if (rows := [row for row in one.faults if row["kind"] == "link-delay"])]
+    assert len(changed) > 20
+    for first, second, last in changed:
+        assert duration_ns(first["at"]) < duration_ns(second["at"]) < duration_ns(last["at"]) <= LOAD_NS
+        assert all(duration_ns(row["hold"]) for row in (first, second)) and not duration_ns(last["hold"])
 
 
 def test_the_clock_of_a_machine_that_is_not_ours_is_left_alone(monkeypatch):

@@ -49,12 +49,14 @@ def test_what_breaks_is_a_line_that_replays_it(
 
 
 def edited(path: Path, struck: str) -> str:
-    """A schedule's file, in which a node crashes and is back."""
+    """A schedule's file, in which links take longer for a second, and a node crashes and is back."""
+    longer = {"kind": "link-delay", "a": "*", "b": "*"}
+    delay = ({**longer, "at": "1s", "hold": "40ms"}, {**longer, "at": "2s", "hold": "0ms"})
     crash = ({"kind": "crash", "at": "3s", "node": struck}, {"kind": "restart", "at": "4s", "node": struck})
     told = (Told(5 * SECOND_NS, "broker1", "topic", 1.0),)
     nodes = ("broker1", "broker2")
     schedule = SoakSchedule(
-        1, "tb-adaptor", {}, nodes, 14 * SECOND_NS, MILLISECOND_NS, told=told, troubles=(crash,)
+        1, "tb-adaptor", {}, nodes, 14 * SECOND_NS, MILLISECOND_NS, told=told, troubles=(crash, delay)
     )  # fmt: skip
     write_schedule(path, schedule)
     return str(path)

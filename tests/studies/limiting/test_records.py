@@ -8,10 +8,12 @@ import pytest
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.limiting.asked import RequestJournal
-from studies.limiting.live import drain_progress, lost_on_the_way
+from studies.limiting.live import drain_progress, longest_delay_ns, lost_on_the_way
 from studies.limiting.study import journal
 from systems.api import Verdict
+from testbed.faults import LinkDelay, LinkLoss, LinkReordering
 from testbed.nodes.journal import NodeJournal
+from testbed.topologies.topology import load_topology
 
 STILL_NS = 250_000_000
 
@@ -61,6 +63,13 @@ def test_what_is_under_way_changes_what_is_seen() -> None:
     before = drain_progress([said({"b": 1}, {})], True, STILL_NS)
     assert before.seen != drain_progress([said({"b": 2}, {})], True, STILL_NS).seen
     assert before.seen == drain_progress([said({"b": 1}, {})], True, STILL_NS).seen
+
+
+def test_what_faults_hold_back_is_waited_for_on_every_link() -> None:
+    star = load_topology("star", {"nodes": 3, "delay": "5ms", "jitter": "1ms"})
+    assert longest_delay_ns(star) == 12 * MILLISECOND_NS == longest_delay_ns(star, [LinkLoss(0, "*", "*", 0.5)])
+    faults = [LinkDelay(0, "*", "*", SECOND_NS), LinkReordering(0, "*", "*", 0.5, 9), LinkDelay(1, "*", "*", 0)]
+    assert longest_delay_ns(star, faults) == 12 * MILLISECOND_NS + 2 * SECOND_NS
 
 
 def test_a_verdict_before_its_request_was_due_kept_nobody_waiting() -> None:

@@ -9,6 +9,7 @@ from testbed.faults import (
     Fault,
     Handover,
     Heal,
+    LinkDelay,
     LinkDuplication,
     LinkLoss,
     LinkReordering,
@@ -44,6 +45,9 @@ def test_what_lasts_excuses_until_a_time_out_after_its_end():
     assert windows(Partition(100, ("n1", "n2")), Heal(150, ("n1", "n2"))) == [(100, 160)]
     assert windows(Partition(100, ("n1",)), Partition(120, ("n2",)), Heal(150)) == [(100, 160), (120, 160)]
     assert windows(LinkLoss(100, "a", "b", 0.5), LinkLoss(120, "b", "a", 0.9), LinkLoss(150, "b", "a", 0.0)) == [
+        (100, 160)
+    ]
+    assert windows(LinkDelay(100, "a", "b", 7), LinkDelay(120, "b", "a", 9), LinkDelay(150, "b", "a", 0)) == [
         (100, 160)
     ]
     assert windows(LinkReordering(5, "a", "b", 0.5, 7), LinkReordering(9, "*", "*", 0.0, 7)) == [(5, 19)]

@@ -15,6 +15,7 @@ from testbed.faults import (
     Fault,
     Handover,
     Heal,
+    LinkDelay,
     LinkDuplication,
     LinkLoss,
     LinkReordering,
@@ -192,6 +193,15 @@ def test_what_comes_through_waits_for_what_was_sent_before() -> None:
     assert [(at_ns, content.size_bytes) for at_ns, content in found] == [(215 * MS, n) for n in (1, 2, 3)]
 
 
+@pytest.mark.parametrize(("transport", "last_ms"), [(Transport.DATAGRAM, 12), (Transport.STREAM, 26)])
+def test_a_delay_that_changes_lets_datagrams_overtake_and_no_stream(transport: Transport, last_ms: int) -> None:
+    network = Network(mesh("m", ["n1", "n2"], 5 * MS), 1, transport)
+    faults = [LinkDelay(0, "*", "*", 20 * MS), LinkDelay(5 * MS, "n2", "n1", 0)]
+    sendings = [(1 * MS, parcel(size_bytes=1)), (7 * MS, parcel(size_bytes=2))]
+    found = carried(network, sendings, faults)
+    assert sorted((content.size_bytes, at_ns) for at_ns, content in found) == [(1, 26 * MS), (2, last_ms * MS)]
+
+
 def test_loss_has_its_probability_and_can_change() -> None:
     network = Network(mesh("m", ["n1", "n2"], MS, 0, 0.25), 3)
     lost = arrivals(network, 4_000).count(None)
@@ -269,6 +279,8 @@ def test_faults_are_read_from_plain_values() -> None:
         {"kind": "link-loss", "at": "7ns", "a": "n1", "b": "n2", "loss_probability": 0.5},
         {"kind": "clock-skew", "at": "4s", "node": "n1", "offset": "-5ms"},
         {"kind": "link-reordering", "at": "5s", "a": "*", "b": "*", "reordering_probability": 0.1, "hold": "2ms"},
+        {"kind": "link-delay", "at": "6s", "a": "n1", "b": "n3", "hold": "20ms"},
+        {"kind": "link-delay", "at": "7s", "a": "n3", "b": "n1", "hold": "0ms"},
     ]
     assert check_faults(read_faults(rows), TOPOLOGY) == [
         LinkLoss(7, "n1", "n2", 0.5),
@@ -278,6 +290,8 @@ def test_faults_are_read_from_plain_values() -> None:
         Heal(3_000 * MS),
         ClockSkew(4_000 * MS, "n1", -5 * MS),
         LinkReordering(5_000 * MS, "*", "*", 0.1, 2 * MS),
+        LinkDelay(6_000 * MS, "n1", "n3", 20 * MS),
+        LinkDelay(7_000 * MS, "n3", "n1", 0),
     ]
 
 
@@ -310,6 +324,8 @@ def test_unreadable_faults_are_spec_errors(row: dict, names: str) -> None:
         [Crash(1, "n1"), Restart(2, "n1", "n9")],
         [ClockSkew(1, "n9", 5)],
         [LinkReordering(1, "*", "*", 0.5, 0)],
+        [LinkDelay(1, "*", "*", -1)],
+        [LinkDelay(1, "n1", "n9", 5)],
         [LinkDuplication(1, "n1", "n2", 1.5)],
         [Restart(1, "n1")],
         [Crash(1, "n1"), Crash(2, "n1")],

@@ -15,7 +15,7 @@ import pytest
 
 from core.errors import LinkError, MachineError, SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
-from testbed.faults import Crash, Handover, Heal, LinkDuplication, LinkLoss, LinkReordering, Partition
+from testbed.faults import Crash, Handover, Heal, LinkDelay, LinkDuplication, LinkLoss, LinkReordering, Partition
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.cleaning import marked_processes
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
@@ -209,6 +209,10 @@ def test_delays_change_in_a_run(make: Make) -> None:
     site.set_delay("*", "*", 40 * MILLISECOND_NS)
     assert 39 * MILLISECOND_NS < one_way_ns(site, "n2", "n1") < 60 * MILLISECOND_NS
     assert site.topology.path("n1", "n2").one_way_delay_ns == 40 * MILLISECOND_NS
+    site.apply(LinkDelay(0, "n1", "n2", 100 * MILLISECOND_NS))
+    assert one_way_ns(site, "n2", "n1") > 139 * MILLISECOND_NS
+    site.apply(LinkDelay(0, "*", "*", 0))
+    assert 39 * MILLISECOND_NS < one_way_ns(site, "n2", "n1") < 60 * MILLISECOND_NS
     with pytest.raises(SpecError, match="no link"):
         site.set_delay("n1", "n9", 1)
 
