@@ -1,61 +1,53 @@
 """Disturb live runs, one after another, by seeds.
 
-    python -m harness.nemesis --count 200 --testbed mininet --seconds 4
+    python -m harness.nemesis --until 200 --seconds 3 --ledger results/nemesis.json
+    python -m harness.nemesis --for 1h --seconds 3 --ledger results/nemesis.json
 
 Exit code 0 where nothing is found that must not be, 1 where something is, 2 for wrong usage.
 """
 
 import argparse
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 from core.errors import HarnessError, SpecError
-from core.units import SECOND_NS
-from harness.code_version import commit
+from core.units import SECOND_NS, duration_ns
 from harness.nemesis.clock import require_own_machine
 from harness.nemesis.grounds import GROUNDS
-from harness.nemesis.ledger import read_ledger, write_ledger
-from harness.nemesis.schedule import draw, with_step
-from harness.nemesis.trial import LiveTrial, play
-from testbed.making import alone_in
+from harness.nemesis.session import Session, Wanted
+from harness.nemesis.trial import LiveTrial
 
 LEDGER = Path("results/nemesis.json")
 
 
 def main(words: list[str]) -> int:
     """Play, tell, keep; returns the exit code."""
-    options = _options(words)
-    path = Path(options.ledger) if options.ledger else None
-    ledger, begun = read_ledger(path) if path else None, datetime.now(UTC).isoformat(timespec="seconds")
-    first = options.first or (ledger.next_seed(options.testbed) if ledger else 1)
-    wrong = 0
-    for seed in range(first, first + options.count):
-        schedule = draw(seed, options.testbed, int(options.seconds * SECOND_NS), tuple(options.ground or ()))
-        trial = play(with_step(schedule) if options.clock else schedule)
+    session, wrong = Session(_wanted(words)), 0
+    for trial in session.trials():
         wrong += bool(trial.problems)
         print("\n".join(_told(trial)), flush=True)
-        if ledger is not None and path is not None:
-            with alone_in(path.parent):  # what another adds meanwhile would be lost
-                ledger = read_ledger(path).with_trial(trial, commit() or "", begun)
-                write_ledger(path, ledger)
-    if ledger is not None:
-        print(ledger.summary())
-    return 1 if wrong else 0
+    print(session.ledger.summary())
+    grown = [soak.problem for soak in session.ledger.soaks() if soak.begun == session.begun and soak.problem]
+    print("".join(f"    WRONG  {problem}\n" for problem in grown), end="")
+    return 1 if wrong or grown else 0
 
 
 def _told(trial: LiveTrial) -> list[str]:
     schedule = trial.schedule
-    offered = f", {trial.fates.offered} offered" if trial.fates else ""
+    offered = f", {trial.fates.offered} offered" if trial.fates else ", no fates"
+    memory = f"{trial.resident_bytes / 1e6:.1f} MB" + f" + {trial.beside_bytes / 1e6:.1f}" * bool(trial.beside_bytes)
     lines = [f"seed {schedule.seed}  {schedule.ground} on {schedule.testbed}: {'; '.join(trial.lines())}"]
-    lines += [f"    {trial.outcome} after {trial.seconds:.1f} s{offered}: {'; '.join(trial.said)[:300]}"]
+    lines += [f"    {trial.outcome} after {trial.seconds:.1f} s, {memory}{offered}: {'; '.join(trial.said)[:300]}"]
     lines += [f"    WRONG  {problem}  ->  {schedule.command}" for problem in trial.problems]
     return lines
 
 
-def _options(words: list[str]) -> argparse.Namespace:
+def _wanted(words: list[str]) -> Wanted:
     parser = argparse.ArgumentParser("python -m harness.nemesis", description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=10, help="how many runs [10]")
+    how_many = parser.add_mutually_exclusive_group()
+    how_many.add_argument("--count", type=int, default=0, help="how many runs [10]")
+    how_many.add_argument("--until", type=int, default=0, help="until so many of the ledger's have counted fates")
+    how_many.add_argument("--for", dest="span", default="", help='a soak: after a warm-up for so long, as in "1h"')
     parser.add_argument("--first", type=int, default=0, help="the first seed [the ledger's next]")
     parser.add_argument("--testbed", choices=("mininet", "local"), default="mininet")
     parser.add_argument("--seconds", type=float, default=4.0, help="of load in each run [4]")
@@ -65,9 +57,23 @@ def _options(words: list[str]) -> argparse.Namespace:
     options = parser.parse_args(words)
     if options.seconds < 1:
         raise SpecError(f"--seconds {options.seconds:g}", "give at least 1: faults have to begin and to end")
+    try:
+        soak_ns = duration_ns(options.span) if options.span else 0
+    except ValueError as error:
+        raise SpecError(f"--for {options.span}", str(error)) from None
     if options.clock:
         require_own_machine()
-    return options
+    return Wanted(
+        options.testbed,
+        int(options.seconds * SECOND_NS),
+        tuple(options.ground or ()),
+        options.clock,
+        Path(options.ledger) if options.ledger else None,
+        options.first,
+        options.count or (0 if options.until or soak_ns else 10),
+        options.until,
+        soak_ns,
+    )
 
 
 if __name__ == "__main__":

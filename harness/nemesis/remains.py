@@ -13,6 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
+import psutil
+
 from harness.nemesis.disturber import Traces
 from testbed.hosts.capabilities import tool
 from testbed.hosts.cleaning import kill_left, remove_left
@@ -80,6 +82,15 @@ def resident_bytes() -> int:
     """Our own memory."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+def beside_bytes() -> int:
+    """The memory of all processes that we have started, and they, and that live on."""
+    total = 0
+    for child in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            total += child.memory_info().rss
+    return total
 
 
 def descriptor_count() -> int:

@@ -23,6 +23,7 @@ HOLDS_NS = tuple(span * MILLISECOND_NS for span in (2, 10, 40, 150))  # ours: pa
 TROUBLES_MOST = 3
 AFTER_NS = SECOND_NS // 2  # beyond the load, in which what is under way comes
 FULL_DISKS = 0.06  # share of the schedules
+SMALL_DISK = "a disk of"  # the words of a trouble
 ROOMS_BYTES = tuple(room << 10 for room in (16, 64, 160, 320, 640))  # ours: about what a run writes
 
 Thing = TypeVar("Thing")
@@ -178,4 +179,4 @@ def words_of(trouble: Trouble) -> str:
         case ClockStep(at_ns, by_ns):
             return f"set the clock by {by_ns / SECOND_NS:g} s at {at_ns / SECOND_NS:.2f} s"
         case FullDisk(room_bytes):
-            return f"a disk of {room_bytes:,} bytes"
+            return f"{SMALL_DISK} {room_bytes:,} bytes"

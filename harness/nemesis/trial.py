@@ -16,7 +16,7 @@ from harness.nemesis.disk import run_on_small_disk
 from harness.nemesis.disturber import Nemesis, Strike, disturbed
 from harness.nemesis.fates import Fates
 from harness.nemesis.grounds import GROUNDS
-from harness.nemesis.remains import descriptor_count, remains, resident_bytes
+from harness.nemesis.remains import beside_bytes, descriptor_count, remains, resident_bytes
 from harness.nemesis.schedule import ClockStep, FullDisk, LiveSchedule
 from harness.run import execute, resolve
 from studies.distribution.asked import TRIALS_MAXIMUM
@@ -31,7 +31,8 @@ NOT_PLAYED = "not played"  # this machine cannot
 class LiveTrial:
     """``outcome``: the run's validity, ``ENDED``, ``AUDIT_FAILED`` or ``NOT_PLAYED``; ``said``: its reasons, or error.
 
-    ``problems``: what must not be, a sentence each.  ``fates``: as counted here, of a run with a result.
+    ``problems``: what must not be, a sentence each.  ``fates``: as counted here, of a run with a result: of one that
+    ends with an error the actors' files do not come home.
     """
 
     schedule: LiveSchedule
@@ -43,6 +44,7 @@ class LiveTrial:
     seconds: float
     resident_bytes: int  # ours, afterwards
     descriptor_count: int
+    beside_bytes: int = 0  # of processes of ours that live on
 
     def lines(self) -> list[str]:
         """All that went wrong, in words, and what did not come to pass."""
@@ -57,7 +59,7 @@ def play(schedule: LiveSchedule) -> LiveTrial:
         disk = schedule.full_disk
         parts = _on_small_disk(schedule, disk, folder) if disk else _disturbed(schedule, folder)
     seconds = round(time.monotonic() - began, 2)
-    return LiveTrial(schedule, *parts, seconds, resident_bytes(), descriptor_count())
+    return LiveTrial(schedule, *parts, seconds, resident_bytes(), descriptor_count(), beside_bytes())
 
 
 Parts = tuple[str, tuple[str, ...], tuple[str, ...], Fates | None, tuple[Strike, ...]]

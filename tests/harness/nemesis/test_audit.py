@@ -13,13 +13,11 @@ import pytest
 from core.units import SECOND_NS
 from harness.nemesis.audit import counted, is_named, told_wrong, unbelieved, unnamed
 from harness.nemesis.disk import judge
-from harness.nemesis.disturber import OVER, Strike, Traces
+from harness.nemesis.disturber import Strike, Traces
 from harness.nemesis.fates import Fates
 from harness.nemesis.grounds import GROUNDS
-from harness.nemesis.ledger import NemesisLedger, read_ledger, write_ledger
 from harness.nemesis.remains import remains
-from harness.nemesis.schedule import Freeze, Kill, LiveSchedule
-from harness.nemesis.trial import ENDED, LiveTrial
+from harness.nemesis.schedule import Freeze, Kill
 from harness.run import resolve
 from testbed.trust.evidence import DEGRADED, INVALID
 
@@ -140,35 +138,3 @@ def test_a_full_disk_is_judged_by_its_last_line(tmp_path):
     assert judge(1, "it failed\n", tmp_path).problems and judge(0, "done\n", tmp_path).problems
     (tmp_path / "runs" / ("a" * 16)).mkdir(parents=True)
     assert any("half-written" in problem for problem in judge(1, "ratebed: no space\n", tmp_path).problems)
-
-
-def test_the_ledger_adds_up(tmp_path):
-    schedule = LiveSchedule(7, "lb", "mininet", SECOND_NS, troubles=(Kill(1, "broker-broker1"),))
-    done = LiveTrial(schedule, INVALID, ("why",), (), TOPIC, (), 1.0, 10**8, 9)
-    ended = LiveTrial(schedule, ENDED, ("an error",), ("left: process 3",), None, (), 1.0, 10**8, 9)
-    ledger = read_ledger(tmp_path / "ledger.json").with_trial(done, "abc", "now").with_trial(ended, "abc", "now")
-    write_ledger(tmp_path / "ledger.json", ledger)
-    again = read_ledger(tmp_path / "ledger.json")
-    assert again.deviations[0].command == schedule.command
-    assert again == ledger != NemesisLedger() and again.next_seed("mininet") == 8 and again.next_seed("local") == 1
-    assert (
-        again.summary().startswith("2 runs: 0 valid, 0 degraded, 1 invalid, 1 ended") and "in 1 of 1" in again.summary()
-    )
-
-
-def test_a_strike_that_did_not_land_is_not_in_the_ledger_as_done():
-    kill, stop = Kill(SECOND_NS, "broker-broker1"), Freeze(0, "broker-broker2", 1)
-    schedule = LiveSchedule(7, "lb", "mininet", SECOND_NS, troubles=(kill, stop))
-    strikes = Strike(kill, why_not=OVER), Strike(stop, 1)
-    trial = LiveTrial(schedule, INVALID, (), (), TOPIC, strikes, 1.0, 10**8, 9)
-    killed, frozen = NemesisLedger().with_trial(trial, "abc", "now").played[0].troubles
-    assert killed.endswith(f"(not done: {OVER})") and "not done" not in frozen
-
-
-def test_a_ledger_of_before_grounds_were_kept_is_read(tmp_path):
-    played = {"seed": 12, "ground": "lb", "testbed": "local", "load_seconds": 3.0, "commit": "abc", "troubles": []}
-    played |= {"outcome": "ended", "seconds": 1.0, "resident_mb": 1.0, "descriptors": 6, "begun": "then"}
-    deviation = {"seed": 12, "ground": "lb", "testbed": "local", "commit": "abc", "what": "left", "reason": "open"}
-    (tmp_path / "ledger.json").write_text(json.dumps({"played": [played], "deviations": [deviation]}))
-    ledger = read_ledger(tmp_path / "ledger.json")
-    assert ledger.played[0].grounds == () and ledger.deviations[0].command == ""

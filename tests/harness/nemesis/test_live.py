@@ -41,6 +41,24 @@ def test_a_broker_that_is_killed_by_nobody_makes_the_run_invalid():
     assert trial.fates is not None and trial.fates.counts["delivered"] < trial.fates.offered
 
 
+@pytest.mark.parametrize(
+    ("ground", "server"),
+    [
+        pytest.param("redis-gcra", "redis-n1", marks=needs("redis-gcra")),
+        pytest.param("pulsar", "zookeeper-store", marks=needs("java", "zookeeper", "serf")),
+    ],
+)
+def test_a_server_that_is_killed_is_named_and_one_that_starts_again_is_none(ground, server):
+    trial = struck(ground, Kill(SECOND_NS, server))
+    assert trial.outcome == INVALID and any(server in reason for reason in trial.said)
+    assert trial.fates is not None and trial.fates.offered > 100
+    node = server.partition("-")[2]
+    rows = {"kind": "crash", "at": "1s", "node": node}, {"kind": "restart", "at": "1500ms", "node": node}
+    again = struck(ground, faults=rows)
+    assert again.fates is not None and again.fates.offered == trial.fates.offered
+    assert not any(server in reason for reason in again.said)
+
+
 def test_a_node_that_is_killed_by_nobody_ends_the_run_in_one_line():
     trial = struck("crdt-queue", Kill(SECOND_NS, "node-n3"))
     (line,) = trial.said
@@ -59,6 +77,15 @@ def test_a_node_that_is_killed_by_nobody_ends_the_run_in_one_line():
 def test_a_crash_that_was_told_does_not_excuse_an_end_before_it(ground, process, fault):
     trial = struck(ground, Kill(SECOND_NS // 2, process), faults=(fault,) if fault else ())
     assert trial.outcome == INVALID and trial.strikes[0].why_not == ""
+
+
+@needs("root", "mininet")
+@pytest.mark.parametrize("ground", ["lb", "crdt-counter", "epulsar"])
+def test_delays_that_change_are_no_offence_and_the_accounts_sum(ground):
+    longer = {"kind": "link-delay", "a": "*", "b": "*"}
+    rows = [{**longer, "at": at, "hold": hold} for at, hold in (("500ms", "150ms"), ("1s", "10ms"), ("2s", "0ms"))]
+    trial = struck(ground, testbed="mininet", faults=tuple(rows))
+    assert trial.fates is not None and trial.fates.offered > 100
 
 
 @needs("root", "mininet")

@@ -79,7 +79,7 @@ def test_the_command_of_a_schedule_plays_the_very_same(words, monkeypatch):
         seen.append(schedule)
         return LiveTrial(schedule, VALID, (), (), None, (), 1.0, 10**8, 9)
 
-    monkeypatch.setattr("harness.nemesis.__main__.play", play)
+    monkeypatch.setattr("harness.nemesis.session.play", play)
     monkeypatch.setattr("harness.nemesis.__main__.require_own_machine", lambda: None)
     assert main([*words.split(), "--count", "1"]) == 0
     assert main(seen[0].command.removeprefix("python -m harness.nemesis ").split()) == 0
