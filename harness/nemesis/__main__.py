@@ -14,7 +14,7 @@ from core.errors import HarnessError, SpecError
 from core.units import SECOND_NS, duration_ns
 from harness.nemesis.clock import require_own_machine
 from harness.nemesis.grounds import GROUNDS
-from harness.nemesis.session import Session, Wanted
+from harness.nemesis.session import NemesisSession, NemesisPlan
 from harness.nemesis.trial import LiveTrial
 
 LEDGER = Path("results/nemesis.json")
@@ -22,7 +22,7 @@ LEDGER = Path("results/nemesis.json")
 
 def main(words: list[str]) -> int:
     """Play, tell, keep; returns the exit code."""
-    session, wrong = Session(_wanted(words)), 0
+    session, wrong = NemesisSession(_plan(words)), 0
     for trial in session.trials():
         wrong += bool(trial.problems)
         print("\n".join(_told(trial)), flush=True)
@@ -42,7 +42,7 @@ def _told(trial: LiveTrial) -> list[str]:
     return lines
 
 
-def _wanted(words: list[str]) -> Wanted:
+def _plan(words: list[str]) -> NemesisPlan:
     parser = argparse.ArgumentParser("python -m harness.nemesis", description=__doc__.splitlines()[0])
     how_many = parser.add_mutually_exclusive_group()
     how_many.add_argument("--count", type=int, default=0, help="how many runs [10]")
@@ -63,7 +63,7 @@ def _wanted(words: list[str]) -> Wanted:
         raise SpecError(f"--for {options.span}", str(error)) from None
     if options.clock:
         require_own_machine()
-    return Wanted(
+    return NemesisPlan(
         options.testbed,
         int(options.seconds * SECOND_NS),
         tuple(options.ground or ()),

@@ -21,7 +21,7 @@ FRUITLESS_RUNS = 15  # one after another without counted fates, as one in five i
 
 
 @dataclass(frozen=True)
-class Wanted:
+class NemesisPlan:
     """What a session plays.  Of ``runs``, ``until`` and ``soak_ns`` one is above 0.
 
     ``runs``: so many; ``until``: so many runs of the ledger have counted fates; ``soak_ns``: for so long, after a
@@ -40,43 +40,43 @@ class Wanted:
 
 
 @dataclass
-class Session:
+class NemesisSession:
     """One process's; ``begun`` names it."""
 
-    wanted: Wanted
+    plan: NemesisPlan
     begun: str = field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     ledger: NemesisLedger = field(default_factory=NemesisLedger)
 
     def trials(self) -> Iterator[LiveTrial]:
         """Play; MachineError where no run at all comes to an account."""
-        wanted, began_ns = self.wanted, time.monotonic_ns()
-        self.ledger = read_ledger(wanted.ledger) if wanted.ledger else self.ledger
-        first, fruitless = wanted.first or self.ledger.next_seed(wanted.testbed), 0
-        kinds = wanted.grounds or tuple(GROUNDS)
-        warm_up = WARM_UP_ROUNDS * len(kinds) if wanted.soak_ns else 0
+        plan, began_ns = self.plan, time.monotonic_ns()
+        self.ledger = read_ledger(plan.ledger) if plan.ledger else self.ledger
+        first, fruitless = plan.first or self.ledger.next_seed(plan.testbed), 0
+        kinds = plan.grounds or tuple(GROUNDS)
+        warm_up = WARM_UP_ROUNDS * len(kinds) if plan.soak_ns else 0
         for number in count():
             if number == warm_up:
-                end_ns = time.monotonic_ns() + wanted.soak_ns
+                end_ns = time.monotonic_ns() + plan.soak_ns
             if number >= warm_up and self._is_over(number, end_ns):
                 return
-            if wanted.until and fruitless >= FRUITLESS_RUNS:
+            if plan.until and fruitless >= FRUITLESS_RUNS:
                 raise MachineError(f"{fruitless} runs in a row without counted fates", "see why in what they said")
             is_warm_up = number < warm_up
-            grounds = (kinds[number % len(kinds)],) if is_warm_up else wanted.grounds
-            schedule = draw(first + number, wanted.testbed, wanted.load_ns, grounds)
-            trial = play(with_step(schedule) if wanted.sets_clock else schedule)
+            grounds = (kinds[number % len(kinds)],) if is_warm_up else plan.grounds
+            schedule = draw(first + number, plan.testbed, plan.load_ns, grounds)
+            trial = play(with_step(schedule) if plan.sets_clock else schedule)
             fruitless = 0 if trial.fates else fruitless + 1
             self._keep(trial, When(self.begun, round((time.monotonic_ns() - began_ns) / SECOND_NS, 1), is_warm_up))
             yield trial
 
     def _is_over(self, number: int, end_ns: int) -> bool:
-        wanted = self.wanted
-        if wanted.until:
-            return self.ledger.counted(wanted.testbed) >= wanted.until
-        return time.monotonic_ns() >= end_ns if wanted.soak_ns else number >= wanted.runs
+        plan = self.plan
+        if plan.until:
+            return self.ledger.counted(plan.testbed) >= plan.until
+        return time.monotonic_ns() >= end_ns if plan.soak_ns else number >= plan.runs
 
     def _keep(self, trial: LiveTrial, when: When) -> None:
-        path, of = self.wanted.ledger, commit() or ""
+        path, of = self.plan.ledger, commit() or ""
         if path is None:
             self.ledger = self.ledger.with_trial(trial, of, when)
             return

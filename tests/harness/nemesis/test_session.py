@@ -15,7 +15,7 @@ from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.growth import growth
 from harness.nemesis.ledger import NemesisLedger, When, read_ledger, write_ledger
 from harness.nemesis.schedule import Freeze, FullDisk, Kill, LiveSchedule
-from harness.nemesis.session import FRUITLESS_RUNS, WARM_UP_ROUNDS, Session, Wanted
+from harness.nemesis.session import FRUITLESS_RUNS, WARM_UP_ROUNDS, NemesisSession, NemesisPlan
 from harness.nemesis.trial import AUDIT_FAILED, ENDED, LiveTrial
 from testbed.trust.evidence import INVALID, VALID
 
@@ -53,7 +53,7 @@ def test_a_session_goes_on_until_so_many_of_the_ledgers_runs_have_counted_fates(
 
 def test_a_machine_on_which_no_run_comes_to_an_account_is_told(monkeypatch):
     monkeypatch.setattr(session, "play", lambda schedule: trial(schedule, ENDED, None))
-    trials = Session(Wanted("local", SECOND_NS, until=1)).trials()
+    trials = NemesisSession(NemesisPlan("local", SECOND_NS, until=1)).trials()
     for _ in range(FRUITLESS_RUNS):
         next(trials)
     with pytest.raises(MachineError, match="without counted fates"):
