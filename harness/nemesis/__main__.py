@@ -14,7 +14,7 @@ from core.errors import HarnessError, SpecError
 from core.units import SECOND_NS, duration_ns
 from harness.nemesis.clock import require_own_machine
 from harness.nemesis.grounds import GROUNDS
-from harness.nemesis.session import NemesisSession, NemesisPlan
+from harness.nemesis.session import NemesisPlan, NemesisSession
 from harness.nemesis.trial import LiveTrial
 
 LEDGER = Path("results/nemesis.json")

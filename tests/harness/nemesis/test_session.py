@@ -15,7 +15,7 @@ from harness.nemesis.grounds import GROUNDS
 from harness.nemesis.growth import growth
 from harness.nemesis.ledger import NemesisLedger, When, read_ledger, write_ledger
 from harness.nemesis.schedule import Freeze, FullDisk, Kill, LiveSchedule
-from harness.nemesis.session import FRUITLESS_RUNS, WARM_UP_ROUNDS, NemesisSession, NemesisPlan
+from harness.nemesis.session import FRUITLESS_RUNS, WARM_UP_ROUNDS, NemesisPlan, NemesisSession
 from harness.nemesis.trial import AUDIT_FAILED, ENDED, LiveTrial
 from testbed.trust.evidence import INVALID, VALID
 
