@@ -79,6 +79,9 @@ def _plan(words: list[str]) -> NemesisPlan:
 if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
+    except KeyboardInterrupt:
+        print("nemesis: interrupted; what was played is in the ledger, and the same command goes on", file=sys.stderr)
+        sys.exit(130)
     except HarnessError as error:
         print(f"nemesis: {error}", file=sys.stderr)
         sys.exit(2 if isinstance(error, SpecError) else 1)

@@ -126,7 +126,7 @@ class Trouble:
                 return
             case Restart(node=node):
                 self._restart(node)
-                self._fleet.restart(fault)
+                self._fleet.restart(fault, waits=False)
             case _:
                 self._site.apply(fault)
         self.faults.append((self.play.now_ns(), fault))

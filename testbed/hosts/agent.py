@@ -103,6 +103,11 @@ class Agent:
             raise fault(f"agent {self.name}, {command}: {answer['error']}", f"see {self.log}")
         return answer
 
+    def settle(self, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """Take the answers to all that was posted."""
+        while self._asked:
+            self.answer(timeout_s)
+
     def stop(self, timeout_s: float = END_TIMEOUT_S) -> int:
         """End it by closing its standard input, then by SIGKILL, its children too; returns its exit code.
 

@@ -141,17 +141,23 @@ class NodeFleet:
         for server in self._servers:
             server.kill(name)
 
-    def restart(self, restart: Restart) -> None:
-        """Let the process that waits for this restart take the node's place; it keeps address and clock."""
+    def restart(self, restart: Restart, waits: bool = True) -> None:
+        """Let the process that waits for this restart take the node's place; it keeps address and clock.
+
+        ``waits``: until it is there.  Where its planes connect to servers over links that are disturbed, that may take
+        until a later fault ends it; who waits then never lets that happen.
+        """
         place = self._places[restart.node]
         agent, records = self._waiting.pop(restart)[2:]
         path, snapshot = self.folder / f"{restart.node}.copied.{restart.at_ns}", ""
         if restart.copy_from and self._snapshot(restart.copy_from, path, counted=True):
             snapshot = self._site.put(restart.node, path)
         self._start_servers([restart.node])
-        agent.ask("listen", port=place.port)
-        agent.ask("connect", **self._introduction(restart.node))
-        agent.ask("go", **self._clock_of(restart.node), snapshot=snapshot)
+        agent.post("listen", port=place.port)
+        agent.post("connect", **self._introduction(restart.node))
+        agent.post("go", **self._clock_of(restart.node), snapshot=snapshot)
+        if waits:
+            agent.settle()
         place.agent = agent
         place.records.append(records)
 
@@ -199,6 +205,7 @@ class NodeFleet:
         """What each node that runs says of itself; HarnessError where one has ended."""
         with self.blamed():
             for _, agent in self._running():
+                agent.settle()  # of a restart
                 agent.post(command)
             return {name: agent.answer() for name, agent in self._running()}
 
@@ -282,7 +289,10 @@ class NodeFleet:
     def _snapshot(self, name: str, path: Path, counted: bool) -> bool:
         """Bring a node's state home, if it runs and gives it; ``counted`` as sent by the node."""
         agent = self._places[name].agent
-        if agent is None or not agent.ask("snapshot", path=self._site.place(name, path), counted=counted)["known"]:
+        if agent is None:
+            return False
+        agent.settle()
+        if not agent.ask("snapshot", path=self._site.place(name, path), counted=counted)["known"]:
             return False
         self._site.fetch(name, path)
         return True

@@ -88,6 +88,19 @@ def test_delays_that_change_are_no_offence_and_the_accounts_sum(ground):
     assert trial.fates is not None and trial.fates.offered > 100
 
 
+@needs("root", "mininet", "java", "zookeeper", "serf")
+def test_a_broker_that_starts_again_waits_for_its_store_while_the_fault_between_them_ends():
+    longer = {"kind": "link-delay", "a": "*", "b": "*"}
+    rows = (
+        {"kind": "crash", "at": "1s", "node": "broker2"},
+        {**longer, "at": "1s", "hold": "150ms"},
+        {"kind": "restart", "at": "1200ms", "node": "broker2"},
+        {**longer, "at": "2s", "hold": "0ms"},
+    )
+    trial = struck("epulsar", testbed="mininet", faults=rows)
+    assert trial.fates is not None and trial.fates.offered > 100
+
+
 @needs("root", "mininet")
 @pytest.mark.parametrize("ground", ["lb", "crdt-counter"])
 def test_a_partition_that_was_told_is_no_offence_and_the_accounts_sum(ground):
