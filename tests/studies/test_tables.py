@@ -17,6 +17,7 @@ EXEMPT = {
     *(("studies/distribution/calibrate.py", name) for name in ("median", "quantile")),  # no run: `ratebed calibrate`
     ("testbed/virtual/capacity.py", "quantile"),  # no run: the same
     ("testbed/servers/pulsar/trial.py", "percentile"),  # no run: what a cluster is tried with
+    ("harness/nemesis/growth.py", "median"),  # no run: our own memory
     ("testbed/trust/fidelity.py", "quantile"),  # by which a run is judged, not what it tells
     ("testbed/virtual/topic_plane.py", "mean"),  # of what is offered: messages' sizes
     # Formulas of papers, of which nothing goes into a table as a summary.
