@@ -25,6 +25,7 @@ from core.digests import is_sealed, sealed
 from core.records import Json
 
 LOG = "log"
+NAME = "name"  # the key of a file's own name
 CHECKPOINT_EVERY = 64
 LOOKS = 3  # at the log, where some of it goes while it is read
 KEPT_S = 3_600.0  # commits before a checkpoint stay so long: who is in the middle of one still finds its number taken
@@ -174,7 +175,7 @@ def append(
     """
     number = state.number + 1
     path = _path(root, number)
-    content = sealed({"dropped": sorted(dropped), "parts": [part.to_json() for part in parts]})
+    content: Json = {"dropped": sorted(dropped), "parts": [part.to_json() for part in parts]}
     if not _create(path, content):
         return read_log(root, state), False
     if any(done >= number for done in _numbers(root)[1]):  # somebody was so much faster that nobody reads ours
@@ -206,7 +207,7 @@ def all_names(root: Place) -> list[str]:
 def _write_checkpoint(root: Place, state: StoreState) -> None:
     """Sum up what is there; older commits, which nobody needs any more, go when they are old enough."""
     parts = [part.to_json() for part in state.parts.values()]
-    _create(_path(root, state.number, checkpoint=True), sealed({"parts": parts}))
+    _create(_path(root, state.number, checkpoint=True), {"parts": parts})
     for name in all_names(root):
         match, path = _NAME.fullmatch(name), root / LOG / name
         assert match is not None
@@ -230,11 +231,14 @@ def _path(root: Place, number: int, checkpoint: bool = False) -> Place:
 
 
 def _create(path: Place, content: Json) -> bool:
-    """Write a file that is not there, durably; False where it is.  A write that fails leaves a void one."""
+    """Write a file that is not there, durably; False where it is.  A write that fails leaves a void one.
+
+    It says which it is: a copy of another file of the log is not as it was written.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with path.open("xb") as file:
-            file.write(json.dumps(content).encode())
+            file.write(json.dumps(sealed({NAME: path.name, **content})).encode())
             make_durable(file)
     except FileExistsError:
         return False
@@ -247,7 +251,14 @@ def _read(path: Place) -> Json | None:
         content = json.loads(path.read_bytes())
     except (ValueError, RecursionError):
         return None
-    return content if is_sealed(content) else None
+    is_its_own = is_sealed(content) and content.get(NAME, path.name) == path.name  # at first they did not say it
+    is_whole = is_its_own and {"parts"} | ({"dropped"} if _is_commit(path) else set()) <= content.keys()
+    return content if is_whole else None
+
+
+def _is_commit(path: Place) -> bool:
+    match = _NAME.fullmatch(path.name)
+    return match is not None and not match[2]
 
 
 def _read_settled(path: Place) -> Json | None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from collectors.scratch import ScratchFull
 from collectors.store import hadoop, log
 from collectors.store.log import EMPTY, KeptRun, StoredPart, StoreState, append, read_log
+from core.digests import DIGEST, sealed
 
 RUNS = "abcdef"
 WRITERS = 3
@@ -153,6 +154,31 @@ def test_a_commit_that_is_damaged_is_void_and_a_damaged_checkpoint_is_passed_ove
     content = json.loads(commit.read_text())
     commit.write_text(json.dumps({**content, "dropped": ["p0"]}))
     assert held(read_log(tmp_path)) == ["a", "b"]
+
+
+@pytest.mark.parametrize("of_old", [False, True])
+def test_a_file_of_the_log_under_another_s_name_is_void(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_old: bool
+) -> None:
+    monkeypatch.setattr(log, "CHECKPOINT_EVERY", 2)
+    monkeypatch.setattr(log, "_SETTLING_S", 0.0)
+    state = EMPTY
+    for number, run_id in enumerate("abc"):
+        state, _ = append(tmp_path, state, (), [part(f"p{number}", run_id)])
+    first, last, checkpoint = (
+        tmp_path / log.LOG / f"{name}.json" for name in ("00000000", "00000002", "00000001.checkpoint")
+    )
+    if of_old:  # they did not say which they are
+        for file in (first, last, checkpoint):
+            content = {name: value for name, value in json.loads(file.read_bytes()).items() if name != log.NAME}
+            del content[DIGEST]
+            file.write_text(json.dumps(sealed(content)))
+    kept = last.read_bytes()
+    last.write_bytes(checkpoint.read_bytes())
+    assert held(read_log(tmp_path)) == ["a", "b"]
+    last.write_bytes(kept)
+    checkpoint.write_bytes(last.read_bytes())
+    assert set(held(read_log(tmp_path))) == ({"c"} if of_old else {"a", "b", "c"})
 
 
 def test_a_commit_that_cannot_be_read_is_not_void(tmp_path: Path) -> None:
