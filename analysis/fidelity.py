@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from collectors.integrity import read_manifest
+from collectors.integrity import verified
 from core.records import Json
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ class Pair(NamedTuple):
 def pairs_of(folders: Iterable[Path]) -> list[Pair]:
     """The pairs among folders of finished runs, by live run id; of several runs of one spec the latest counts.
 
-    Two inventories are two places.  ``Damage`` where a manifest is not as it was written.
+    Two inventories are two places.  ``Damage`` where a run is not as it was written.
     """
     latest: dict[tuple[str, str, str], tuple[str, Path, Json]] = {}
     for folder in folders:
-        manifest = read_manifest(folder)
+        manifest = verified(folder)
         spec, started_at = manifest["spec"], manifest["started_at"]
         options = {} if spec["testbed"] == VIRTUAL else spec.get("testbed_options", {})
         key = (_point(manifest), spec["testbed"], json.dumps(options, sort_keys=True))

@@ -222,11 +222,13 @@ class Tried:
     judgement: Judgement
     checks: Sequence[Check] = ()  # what was measured under them
     fitted: bool = False  # one of them, or a calibration of theirs, was made from this very claim
+    validity: str = ""  # as of ``Result``
 
     @property
     def text(self) -> str:
-        """The readings, and when they were thought of."""
-        return readings_text(self.readings) + " (thought of after results were seen)" * self.after
+        """The readings, when they were thought of, and what is to be said against the runs."""
+        doubt = "" if self.validity in ("", "valid") else f" ({self.validity} runs)"
+        return readings_text(self.readings) + " (thought of after results were seen)" * self.after + doubt
 
 
 def readings_text(readings: Options) -> str:
@@ -244,6 +246,7 @@ class Result:
     problem: str = ""  # why it could not be judged
     validity: str = ""  # of the runs behind it, the least valid one's; empty where there are none
     validity_reasons: Sequence[str] = ()
+    from_invalid: bool = False  # all runs behind it are invalid, or left it without any because they are
     record: Options = field(default_factory=dict)  # the readings under which it was judged
     tried: Sequence[Tried] = ()
 

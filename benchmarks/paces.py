@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from collectors.integrity import read_manifest
+from collectors.integrity import verified
 from harness.campaign import finished_runs
 from harness.estimate import expected_seconds, paces
 from harness.experiment import ROUND, RunSpec
@@ -68,7 +68,7 @@ def _figures(out: Path, there: Collection[str]) -> dict[str, list[str]]:
 
 
 def _both(folder: Path) -> tuple[float, float]:
-    manifest = read_manifest(folder)
+    manifest = verified(folder)
     return expected_seconds(msgspec.convert(manifest["spec"], RunSpec)), manifest["wall_seconds"]
 
 

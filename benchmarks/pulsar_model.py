@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from scipy.optimize import minimize
 
-from collectors.integrity import read_manifest
+from collectors.integrity import verified
 from core.records import Float64, Json
 from core.units import MILLISECOND_NS
 from harness.campaign import finished_runs
@@ -109,7 +109,7 @@ def live_runs(out: Path) -> list[LivePoint]:
     """Those that are not invalid, by workload, system, executors and delay."""
     points: dict[tuple[str, str, int, str], LivePoint] = {}
     for folder in finished_runs(out):
-        manifest = read_manifest(folder)
+        manifest = verified(folder)
         spec = msgspec.convert(manifest["spec"], RunSpec)
         if spec.study == NAME and spec.testbed != "virtual" and manifest["validity"] != INVALID:
             executors = int(spec.system_options.get("executors", EXECUTORS if spec.system == "epulsar" else 1))

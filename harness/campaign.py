@@ -106,7 +106,7 @@ def note_code(runs: Path, specs: Iterable[RunSpec]) -> None:
     by_hash = {code_hash(spec): spec for spec in specs}
     for code, spec in by_hash.items():
         if code_listing(runs, code) is None:
-            path, content = _listing(runs, code), sealed({"files": code_of(spec)})
+            path, content = _listing(runs, code), sealed({"code_hash": code, "files": code_of(spec)})
             try:
                 path.parent.mkdir(exist_ok=True)
                 replace_file(path, json.dumps(content, indent=1).encode())
@@ -120,7 +120,8 @@ def code_listing(runs: Path, code: str) -> dict[str, str] | None:
         noted = json.loads(_listing(runs, code).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
-    return dict(noted["files"]) if is_sealed(noted) else None
+    is_its_own = is_sealed(noted) and noted.get("code_hash", code) == code  # at first they did not say whose they are
+    return dict(noted["files"]) if is_its_own else None
 
 
 def _listing(runs: Path, code: str) -> Path:

@@ -4,7 +4,6 @@ A study says how its runs grow with what is asked (``expected_seconds``); how fa
 *pace*, measured: by the runs of that kind that are there already, on this machine, else in ``harness.paces``.
 """
 
-import json
 import platform
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,7 +13,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from collectors.schema import MANIFEST
+from collectors.integrity import read_manifest
 from core.errors import HarnessError
 from harness.experiment import RunSpec
 from harness.paces import Kind, shipped_pace
@@ -55,16 +54,16 @@ def paces(folders: Iterable[Path], least: int = LEAST_RUNS) -> dict[Kind, float]
     """What finished runs of this machine say of their kinds, of each that has ``least`` of them.
 
     The seconds that they took over those that the study says.  Their tables are not read; a manifest that is not as
-    it was written, or of other code, says nothing.
+    it was written, or that of another run, or of other code, says nothing.
     """
     took: defaultdict[Kind, list[tuple[float, float]]] = defaultdict(list)
     for folder in folders:
         try:
-            manifest = json.loads((folder / MANIFEST).read_bytes())
-            if manifest["host"] == platform.node():
+            manifest = read_manifest(folder)
+            if manifest["host"] == platform.node() and manifest["run_id"] == folder.name:
                 spec = msgspec.convert(manifest["spec"], RunSpec)
                 took[kind_of(spec)].append((float(manifest["wall_seconds"]), _of_the_study(spec)))
-        except (OSError, ValueError, KeyError, TypeError, HarnessError):
+        except (ValueError, KeyError, TypeError, HarnessError):
             continue
     return {
         kind: sum(a for a, _ in each) / sum(b for _, b in each) for kind, each in took.items() if len(each) >= least

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from collectors.integrity import read_manifest
+from collectors.integrity import verified
 from core.errors import MachineError
 from core.records import Json, Row
 from ratebed.validity import standings_of
@@ -21,6 +21,7 @@ def runs_of(runs: Path, section: Json) -> tuple[list[Row], int]:
 
     A run that is not on this machine has but its validity; of options those that differ between the runs.  Of more than
     ``RUNS_LISTED`` runs the first have a row, those that are not valid before the others; returns how many have none.
+    ``Damage`` where one of those that are there is not as it was written.
     """
     all_standings = standings_of(section)
     doubtful_first = sorted(all_standings, key=lambda run_id: all_standings[run_id].validity == VALID)
@@ -54,7 +55,7 @@ def _commits(section: Json, runs: Path) -> Collection[str]:
 
 def _commit_of(folder: Path) -> str:
     try:
-        return str(read_manifest(folder).get("commit", UNKNOWN))
+        return str(verified(folder).get("commit", UNKNOWN))
     except MachineError:  # it is gone, or not as it was written
         return UNKNOWN
 
@@ -62,7 +63,7 @@ def _commit_of(folder: Path) -> str:
 def _facts(folder: Path) -> Row:
     if not folder.is_dir():
         return {}
-    spec = read_manifest(folder)["spec"]
+    spec = verified(folder)["spec"]
     facts = {axis: spec[axis] for axis in AXES}
     for group in _OPTIONS:
         facts |= {name: _plain(value) for name, value in spec[group].items() if name not in facts}

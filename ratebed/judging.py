@@ -1,5 +1,6 @@
 """Claims, judged from the tables that figures left in ``out``."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -15,7 +16,7 @@ from paper_figs.catalogue import Catalogue, catalogue
 from paper_figs.figure import Figure
 from ratebed.pipeline import sections, tables_of
 from ratebed.settings import SMALL, FigureSetting, other_readings, readings_among
-from ratebed.validity import standings_of, worst
+from ratebed.validity import are_invalid, standings_of, worst
 from testbed.trust.evidence import DEGRADED, INVALID, VALID
 
 Named = Mapping[str, str]  # figure -> what its results are called
@@ -80,6 +81,7 @@ class _Judged:
                 judged.judgement,
                 judged.evidence.all if judged.evidence else (),
                 judged.claim.fitted,
+                judged.validity,
             )
             for cell, judged in tried.values()
         ]
@@ -117,11 +119,14 @@ def readings_of(claim: Claim, known: Mapping[str, Figure] = MappingProxyType({})
 
 def _trusted(result: Result, own: Sequence[Json]) -> Result:
     """The verdict with what is to be said for or against the runs behind it; or why there are none."""
+    runs = [(standings_of(section), section["run_ids"]) for section in own]
+    behind = [standings[run_id] for standings, drawn in runs for run_id in drawn]
+    every = behind or [each for standings, _ in runs for each in standings.values()]
+    result = replace(result, from_invalid=result.claim.measure is not None and are_invalid(every))
     if result.evidence is None:
         undrawn = [f"{section['name']}: {section['skipped']}" for section in own if section["skipped"]]
         return replace(result, problem="; ".join(undrawn)) if undrawn else result
-    runs = [(standings_of(section), section["run_ids"]) for section in own]
-    standing = worst(standings[run_id] for standings, drawn in runs for run_id in drawn)
+    standing = worst(behind)
     if standing is None:
         return result
     lacking = tuple(chain.from_iterable(map(_lacking, own)))
@@ -197,9 +202,20 @@ def _otherwise(result: Result) -> str:
 
 
 def counts_line(results: list[Result]) -> str:
-    """Counts by verdict, as in ``19 reproduced, 3 direction only``."""
+    """Counts by verdict and of doubtful runs, as in ``19 reproduced, 3 direction only (2 with degraded runs)``."""
     counts = [(judgement, sum(result.judgement is judgement for result in results)) for judgement in Judgement]
-    return ", ".join(f"{count} {judgement.value}" for judgement, count in counts if count)
+    line, doubts = ", ".join(f"{count} {judgement.value}" for judgement, count in counts if count), doubts_line(results)
+    return f"{line} ({doubts})" if doubts else line
+
+
+def doubts_line(results: Sequence[Result]) -> str:
+    """How many verdicts have doubtful runs behind them, as in ``2 with degraded runs, 1 from invalid runs alone``."""
+    kinds = Counter(
+        "from invalid runs alone" if result.from_invalid else f"with {result.validity} runs"
+        for result in results
+        if result.from_invalid or result.validity not in ("", VALID)
+    )
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
 
 
 def joint_counts(results: Sequence[Result]) -> dict[str, str]:

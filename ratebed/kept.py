@@ -53,7 +53,8 @@ def kept_tables(out: Path, name: str, origin: str) -> "Tables | None":
         return None
     try:
         section = section_of(folder)
-    except MachineError:
+    except MachineError as damage:
+        print(f"damaged: {damage.what}; made anew", flush=True)
         return None
     return tables_of(out, name) if section.get(ORIGIN) == origin and not section["skipped"] else None
 
@@ -66,9 +67,28 @@ def look_of(footnotes: Sequence[str]) -> str:
 def kept_drawing(out: Path, name: str, look: str) -> Json | None:
     """The section of a figure whose tables are kept, if its drawing is there as it was written, and looks so."""
     section = section_of(out / "tables" / name)
-    written = section[DRAWING]
-    files = {path.name: digest_of(path.read_bytes()) for path in drawn_files(out / "figures", name) if path.is_file()}
-    return section if written == {**files, LOOK: look} else None
+    for what in drawing_damage(out, section).values():
+        print(f"damaged: {what}", flush=True)
+    is_whole = [*drawing_of(out, section)] == [path.name for path in drawn_files(out / "figures", name)]
+    return section if is_whole and section[DRAWING].get(LOOK) == look else None
+
+
+def drawing_of(out: Path, section: Json) -> dict[str, bytes]:
+    """The files of a figure's drawing that are there as they were written, by name: what every reader shows."""
+    paths = (path for path in drawn_files(out / "figures", section["name"]) if path.is_file())
+    contents = {path.name: path.read_bytes() for path in paths}
+    return {name: content for name, content in contents.items() if digest_of(content) == section[DRAWING].get(name)}
+
+
+def drawing_damage(out: Path, section: Json) -> dict[str, str]:
+    """The files of a figure's drawing that are not as they were written, or gone, and what is said of each."""
+    lost = sorted(section[DRAWING].keys() - {LOOK} - drawing_of(out, section).keys())
+    return {name: said_of_lost(name, section) for name in lost}
+
+
+def said_of_lost(file: str, section: Json) -> str:
+    """Of a file of a figure's drawing that is not shown."""
+    return f"figures/{file} is gone, or not as it was written: `{section['command']}` draws it anew"
 
 
 @cache

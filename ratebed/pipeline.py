@@ -204,7 +204,7 @@ def _spark_executor(request: RunRequest, say: Callable[[str], None]) -> Executor
 
 def check_results(out: Path) -> None:
     """SpecError where nothing has been made yet."""
-    if not any((out / "tables").glob(f"*/{SECTION}")) and not finished_runs(out):
+    if not figure_folders(out) and not finished_runs(out):
         raise SpecError(f"{out}: no results there", "ratebed run makes some; --out names another folder")
 
 
@@ -213,17 +213,23 @@ def sections(out: Path) -> dict[str, Json]:
 
     MachineError where one is not as it was written.
     """
-    return {path.parent.name: section_of(path.parent) for path in sorted((out / "tables").glob(f"*/{SECTION}"))}
+    return {folder.name: section_of(folder) for folder in figure_folders(out)}
+
+
+def figure_folders(out: Path) -> list[Path]:
+    """The folders in which figures left something: tables whose section is gone are damaged, too."""
+    files = (out / "tables").glob("*/*")
+    return sorted({path.parent for path in files if path.name == SECTION or path.suffix == ".parquet"})
 
 
 def section_of(folder: Path) -> Json:
     """What a figure left in its folder, all of whose tables are there as they were written; else MachineError."""
     try:
         section = json.loads((folder / SECTION).read_bytes())
-    except (ValueError, RecursionError):
+    except (OSError, ValueError, RecursionError):
         section = None
-    written: Json = section.get(TABLES, {}) if is_sealed(section) else {SECTION: "another"}
     there = {path.name: digest_of(path.read_bytes()) for path in folder.glob("*.parquet")}
+    written: Json = section.get(TABLES, {}) if is_sealed(section) else {**there, SECTION: "another"}
     if there != written or section["name"] != folder.name:
         differing = sorted(name for name in {*there, *written} if there.get(name) != written.get(name))
         what = f"{folder}: {', '.join(differing) or SECTION} is not as it was written"

@@ -12,7 +12,7 @@ from ratebed import interrupts, pipeline
 from ratebed.options import RunRequest
 from ratebed.rows import told as rows_told
 from ratebed.studio import Studio
-from ratebed.validity import Standing, are_invalid, standing_of, standings_of, told
+from ratebed.validity import Standing, are_invalid, standing_of, standing_rows, standings_of, told, told_of_figures
 
 
 def produce_figures(request: RunRequest) -> tuple[int, Json]:
@@ -30,7 +30,7 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     from ratebed.judging import counts_line
     from ratebed.reporting import doubts_note, report
 
-    path, results = report(request.out)
+    path, results, damaged = report(request.out)
     described = pipeline.sections(request.out)
     shown = {key: described[plan.settings[key].name(key)] for key in plan.run_ids if key not in plan.skipped}
     for key, reason in plan.skipped.items():
@@ -44,6 +44,8 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
         if note := doubts_note(section["doubtful"], section["run_ids"]):
             print(f"{section['name']}: {note}")
     _print_failures(failures, len(plan.campaign.wanted))
+    for what in damaged:
+        print(f"damaged, left out of the report: {what}")
     asked = [result for result in results if set(result.claim.figures) & plan.run_ids.keys()]
     print(f"claims: {counts_line(asked) or 'none'}")
     print(f"report: {path.resolve()}")
@@ -53,10 +55,8 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
         "skipped": plan.skipped,
         "undrawn": undrawn,
         "failed": {failure.run_id: failure.error for failure in failures},
-        "validity": {
-            key: {run_id: standing.row() for run_id, standing in standings_of(section).items()}
-            for key, section in shown.items()
-        },
+        "damaged": damaged,
+        "validity": standing_rows(shown),
         "claims": claims_json(results),
     }
     from_invalid = any(are_invalid(standings_of(section).values()) for section in shown.values())
@@ -66,7 +66,7 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
 def produce_readings(requests: Sequence[RunRequest]) -> int:
     """The figures of each request, one a cell of readings, and the report over all; the exit code.
 
-    1 where a run failed or a figure's tables could not be made.
+    1 where a run failed, a figure's tables could not be made, or all its runs are invalid.
     """
     from core.java import find_java
 
@@ -83,12 +83,17 @@ def produce_readings(requests: Sequence[RunRequest]) -> int:
     from ratebed.judging import summary_line
     from ratebed.reporting import report
 
-    path, results = report(requests[0].out)
+    out = requests[0].out
+    path, results, damaged = report(out)
     for result in results:
         if result.tried:
             print(summary_line(result))
+    for what in damaged:
+        print(f"damaged, left out of the report: {what}")
     print(f"report: {path.resolve()}")
-    return int(failed)
+    keys = {key for request in requests for key in request.keys}
+    asked = [section for section in pipeline.sections(out).values() if section["key"] in keys]
+    return max(told_of_figures(asked), int(failed))
 
 
 def _made(request: RunRequest) -> tuple[pipeline.CampaignPlan, list[Finished], dict[str, str]]:

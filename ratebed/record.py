@@ -1,13 +1,14 @@
 """Results of record: every claim's verdict as somebody saw it, with what it was made of, to compare others with."""
 
-import hashlib
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from analysis.report import claims_json
 from analysis.verdicts import Result, rank_of
+from collectors.integrity import verified
 from collectors.schema import MANIFEST
+from core.digests import digest_of
 from core.errors import SpecError
 from core.reading import reading
 from core.records import Json
@@ -17,6 +18,7 @@ from testbed import load_testbed
 
 MADE, RUNS, CLAIMS = "made", "runs", "claims"  # what a file holds
 MADE_BY = "made_by"  # of ``MADE``: the commits whose code made the numbers; ``commit`` is the one that judged them
+VALIDITY = "validity"  # of a claim
 _WANTED = ("wanted_low", "wanted_high", "published")
 NEAR = 1e-9  # numbers differ by less between two orders of one sum: of the larger, or absolute below 1
 
@@ -42,9 +44,12 @@ def write_record(
 
 
 def manifest_hashes(section: Json, runs: Path) -> Json:
-    """Of a figure's runs, the SHA-256 of each one's manifest, which has those of its tables."""
-    files = {run_id: runs / run_id / MANIFEST for run_id in section["run_ids"]}
-    return {run_id: hashlib.sha256(file.read_bytes()).hexdigest() for run_id, file in files.items() if file.is_file()}
+    """Of a figure's runs, the SHA-256 of each one's manifest, which has those of its tables.
+
+    ``Damage`` where one is not as it was written.
+    """
+    folders = [folder for run_id in section["run_ids"] if (folder := runs / run_id).is_dir()]
+    return {str(verified(folder)["run_id"]): digest_of((folder / MANIFEST).read_bytes()) for folder in folders}
 
 
 def _is_live(section: Json) -> bool:
@@ -76,22 +81,31 @@ def read_record(path: Path) -> Json:
 
 
 def differences(record: Json, results: Sequence[Result]) -> list[str]:
-    """In lines: claims with another verdict than the record's, claims that only one side has, numbers that moved."""
+    """In lines: claims with another verdict, validity or other numbers than the record's, those that one side has."""
     then, now = _by_claim(record[CLAIMS]), _by_claim(claims_json(results))
     lines = [f"{name}: only in the record" for name in then.keys() - now.keys()]
     lines += [f"{name}: not in the record" for name in now.keys() - then.keys()]
     for name in then.keys() & now.keys():
         old, new = then[name], now[name]
+        moved, doubts = _moved(old, new), _doubts(old, new)
         if old["verdict"] != new["verdict"]:
-            lines.append(f"{name}: {old['verdict']} then, {new['verdict']} now")
-        elif moved := _moved(old, new):
-            lines.append(f"{name}: {new['verdict']} as then; other numbers: {'; '.join(moved)}")
+            lines.append("; ".join([f"{name}: {old['verdict']} then, {new['verdict']} now", *doubts]))
+        elif moved or doubts:
+            numbers = [f"other numbers: {'; '.join(moved)}"] if moved else []
+            lines.append("; ".join([f"{name}: {new['verdict']} as then", *numbers, *doubts]))
     return sorted(lines, key=lambda line: rank_of(line.split(":")[0].rpartition(" (")[0]))
 
 
 def _by_claim(claims: Sequence[Json]) -> dict[str, Json]:
     """By id and, where a claim was judged on several testbeds, its testbed."""
     return {f"{claim['id']} ({claim['testbed']})": claim for claim in claims}
+
+
+def _doubts(old: Json, new: Json) -> list[str]:
+    """How valid the runs behind a claim are, where it is not as then; records did not say it at first."""
+    before, after = old.get(VALIDITY, new[VALIDITY]), new[VALIDITY]
+    reasons = f": {'; '.join(new['validity_reasons'])}" if new["validity_reasons"] else ""
+    return [] if before == after else [f"runs {before or 'none'} then, {after or 'none'} now{reasons}"]
 
 
 def _moved(old: Json, new: Json) -> list[str]:

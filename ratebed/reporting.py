@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.verdicts import Result
 from core.records import Json
@@ -14,6 +14,7 @@ from ratebed.behind import made_by, runs_of
 from ratebed.comparing import flipped_claims
 from ratebed.digitised import curves_of
 from ratebed.judging import in_order, joint_counts, results_by_setting
+from ratebed.kept import drawing_of, said_of_lost
 from ratebed.options import core_count
 from ratebed.pipeline import sections, tables_of
 from ratebed.record import MADE, MADE_BY, differences, read_record
@@ -27,9 +28,18 @@ if TYPE_CHECKING:
 OWN_PAGE = "own"  # the slug of what is of no paper
 
 
-def report(out: Path, since: str = "") -> tuple[Path, list[Result]]:
-    """Write the report over everything in ``out``; returns the path of its index and the verdicts.
+class WrittenReport(NamedTuple):
+    """A report's index, the verdicts in it, and what is said of drawings that it was left without."""
 
+    index: Path
+    results: list[Result]
+    damaged: list[str]
+
+
+def report(out: Path, since: str = "") -> WrittenReport:
+    """Write the report over everything in ``out``.
+
+    A drawing that is not as it was written is left out; MachineError where a figure's table, or a run, is not.
     ``since``: an earlier report, its folder or its ``report.json``, or a record of claims; what changed is then said.
     """
     from datetime import datetime
@@ -45,6 +55,7 @@ def report(out: Path, since: str = "") -> tuple[Path, list[Result]]:
     keys = dict.fromkeys([*known.figures, *known.lost])
     names = [name for key in keys for name in sorted(described) if _is_shown(described[name], key)]
     figures = [_section(out, described[name], verdicts, known) for name in names]
+    damaged = [shown.skipped for shown in figures if shown.svg is None and not described[shown.key]["skipped"]]
     path = out / "report" / "index.html"
     scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
     seeds = sorted({str(section["seed"]) for section in described.values()})
@@ -70,7 +81,7 @@ def report(out: Path, since: str = "") -> tuple[Path, list[Result]]:
         table_files={name: out / "tables" / name for name in names},
     )
     write_report(path, figures, results, context)
-    return path, results
+    return WrittenReport(path, results, damaged)
 
 
 def earlier(since: str) -> Json:
@@ -146,7 +157,7 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]],
     tables = {} if section["skipped"] else tables_of(out, name)
     is_beside = section["readings"] or section["settings"]  # those stand beside the claim
     results = () if is_beside else verdicts.get(section["setting"], ())
-    drawing = out / "figures" / f"{name}.svg"
+    svg, skipped = _drawing(out, section)
     doubts = doubts_note(section["doubtful"], section["run_ids"])
     mended = "".join(f"Delays: {note}. " for note in section.get("notes", ())).strip()
     lacking = f"Not on this machine: {'; '.join(section.get('lacking', ()))}." if section.get("lacking") else ""
@@ -156,8 +167,8 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]],
         key=name,
         title=(figure.experiment.title if figure else name) + (f" ({section['where']})" if section["where"] else ""),
         source=figure.experiment.source if figure else section["place"],
-        svg=None if section["skipped"] else drawing.read_text(),
-        skipped=section["skipped"],
+        svg=svg,
+        skipped=skipped,
         command=section["command"],
         results=[result for result in results if section["key"] in result.claim.figures],
         run_ids=section["run_ids"],
@@ -174,6 +185,15 @@ def _section(out: Path, section: Json, verdicts: Mapping[str, Sequence[Result]],
         digitised=curves_of(out, name, tables),
         looks={system: (look.label, look.colour) for system, look in STYLES.items()},
     )
+
+
+def _drawing(out: Path, section: Json) -> tuple[str | None, str]:
+    """A figure's drawing, or why there is none."""
+    if section["skipped"]:
+        return None, section["skipped"]
+    file = f"{section['name']}.svg"
+    content = drawing_of(out, section).get(file)
+    return (None, said_of_lost(file, section)) if content is None else (content.decode(), "")
 
 
 def doubts_note(doubtful: dict[str, list[str]], drawn: list[str]) -> str:

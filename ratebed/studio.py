@@ -209,13 +209,13 @@ class Studio:
             raise
         except Exception as error:
             return described(error)
-        outcome.tables = self._kept.get(name) or _written(tables, out / "tables" / name)
         if drawing is not None:
             from paper_figs.sheets import sheets_of
 
             outcome.sheets = sheets_of(drawing)
             files = {path.name: digest_of(path.read_bytes()) for path in save(drawing, out / "figures", name)}
             outcome.drawing = {**files, LOOK: look}
+        outcome.tables = self._kept.get(name) or _written(tables, out / "tables" / name)  # last: their section follows
         return ""
 
     def _write_section(self, key: str, outcome: _Outcome) -> None:

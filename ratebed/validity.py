@@ -1,7 +1,7 @@
 """Whether the runs behind a number can be trusted: in words, in ``--json``, and in the exit code.
 
 Every verb that shows a number of a run shows how valid that run is.  Where all that it shows comes from invalid runs,
-its exit code is 1.  (``threshold`` has no run: it computes from a log.)
+or all of one figure or claim, its exit code is 1.  (``threshold`` has no run: it computes from a log.)
 """
 
 import sys
@@ -40,6 +40,14 @@ def standings_of(section: Json) -> dict[str, Standing]:
     return dict.fromkeys(section["run_ids"], Standing()) | doubtful
 
 
+def standing_rows(sections: Mapping[str, Json]) -> dict[str, dict[str, Row]]:
+    """The same of figures, by what they are called, for ``--json``."""
+    return {
+        name: {run_id: standing.row() for run_id, standing in standings_of(section).items()}
+        for name, section in sections.items()
+    }
+
+
 def worst(standings: Iterable[Standing]) -> Standing | None:
     """The first of the least valid ones; None where there are none."""
     return max(standings, key=lambda standing: LEAST_VALID_LAST.index(standing.validity), default=None)
@@ -57,3 +65,10 @@ def told(named: Mapping[str, Standing]) -> int:
     for line in [*doubtful[:LINES_MOST], *more]:
         print(f"ratebed: {line}", file=sys.stderr)
     return 1 if are_invalid(named.values()) else 0
+
+
+def told_of_figures(sections: Iterable[Json]) -> int:
+    """The same of the runs of figures; the code is 1 where all runs of one of them are invalid."""
+    of_figures = [standings_of(section) for section in sections]
+    told({run_id: standing for runs in of_figures for run_id, standing in runs.items()})
+    return int(any(are_invalid(runs.values()) for runs in of_figures))

@@ -37,8 +37,8 @@ def claims_json(results: Sequence[Result]) -> list[Json]:
     id, source, sentence, testbed, verdict, fitted, why, problem, validity (of the least valid run behind it; null:
     there is none) with validity_reasons, published (values), and measured: one entry a check with label, mean, low,
     high, count, unit, wanted_low, wanted_high, published, status, and of an unsure one the repetitions in all that
-    would decide it.  readings: under which it was judged; tried: the verdicts under others, and whether one of these
-    was made from the claim (fitted).
+    would decide it.  readings: under which it was judged; tried: the verdicts under others with their validity, and
+    whether one of these was made from the claim (fitted).
     """
     return [
         {
@@ -60,6 +60,7 @@ def claims_json(results: Sequence[Result]) -> list[Json]:
                     "readings": dict(each.readings),
                     "after": each.after,
                     "verdict": each.judgement.value,
+                    "validity": each.validity or None,
                     "fitted": each.fitted,
                 }
                 for each in result.tried

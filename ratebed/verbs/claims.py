@@ -27,8 +27,8 @@ def claims(
 ) -> int:  # fmt: skip
     """The verdict on every claim, from the figures' tables; or --against a record: only what differs from it.
 
-    The exit code: 1 = some contradicted, or all runs invalid; 3 = some undecided; else 0.  --against: 1 = some verdict
-    is another one; else 0.
+    The exit code: 1 = some contradicted, or judged from invalid runs alone; 3 = some undecided; else 0.  --against: 1 =
+    some verdict is another one, or from invalid runs alone; else 0.
     """
     from analysis.report import claims_json
     from ratebed.judging import in_order, joint_counts, results_by_setting, summary_line
@@ -58,14 +58,21 @@ def claims(
 def _exit_code(results: "list[Result]", out: Path) -> int:
     from analysis.verdicts import Judgement
     from ratebed.judging import counts
+
+    judgements = {result.judgement for result in results if counts(result)}
+    if _are_doubtful(results, out) or Judgement.CONTRADICTED in judgements:
+        return 1
+    return o.UNDECIDED if Judgement.UNDECIDED in judgements else 0
+
+
+def _are_doubtful(results: "list[Result]", out: Path) -> bool:
+    """Says which runs are not valid; whether a verdict that counts rests on invalid ones alone, or all there are do."""
+    from ratebed.judging import counts
     from ratebed.pipeline import sections
     from ratebed.validity import standings_of, told
 
     runs = {run_id: each for section in sections(out).values() for run_id, each in standings_of(section).items()}
-    judgements = {result.judgement for result in results if counts(result)}
-    if told(runs) or Judgement.CONTRADICTED in judgements:
-        return 1
-    return o.UNDECIDED if Judgement.UNDECIDED in judgements else 0
+    return bool(told(runs)) or any(result.from_invalid for result in results if counts(result))
 
 
 def _keep(record: str, results: "list[Result]", out: Path, adds: bool) -> None:
@@ -90,12 +97,14 @@ def _keep(record: str, results: "list[Result]", out: Path, adds: bool) -> None:
 
 
 def _compared(against: str, results: "list[Result]", out: Path) -> int:
+    from ratebed.judging import doubts_line
     from ratebed.record import CLAIMS, differences, read_record
 
     record = read_record(Path(against))
-    lines = differences(record, _asked_for(results, out, {claim["id"] for claim in record[CLAIMS]}))
-    print("\n".join(lines) or f"every verdict and number is as in {against}")
-    return int(any("as then" not in line for line in lines))
+    asked = _asked_for(results, out, {claim["id"] for claim in record[CLAIMS]})
+    lines, doubts = differences(record, asked), doubts_line(asked)
+    print("\n".join(lines) or f"every verdict and number is as in {against}" + f" ({doubts})" * bool(doubts))
+    return int(_are_doubtful(asked, out) or any(" as then" not in line for line in lines))
 
 
 def _judged_here(results: "list[Result]", out: Path) -> "list[Result]":

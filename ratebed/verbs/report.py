@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from core.errors import SpecError
+from core.records import Json
 from ratebed import options as o
 
 Since = Annotated[
@@ -24,19 +25,27 @@ Published = Annotated[
 
 
 def report(out: o.Out = Path("out"), since: Since = "", published: Published = None, as_json: o.AsJson = False) -> int:
-    """Write the report over everything in the out folder, without running or drawing anything."""
+    """Write the report over everything in the out folder, without running or drawing anything.
+
+    The exit code is 1 where all runs of a figure are invalid, or a drawing is not as it was written and left out.
+    """
+    from analysis.report import claims_json
     from ratebed.digitised import keep
     from ratebed.judging import counts_line
     from ratebed.pipeline import sections
     from ratebed.reporting import report as written
+    from ratebed.validity import standing_rows, told_of_figures
 
-    if not sections(out):
+    if not (described := sections(out)):
         raise SpecError(f"{out} has no figure", "make one: ratebed run FIGURE")
     keep(out, published or [])
-    path, results = written(out, since)
+    path, results, damaged = written(out, since)
     if as_json:
-        print(json.dumps({"report": str(path.resolve())}, indent=2))
+        told: Json = {"report": str(path.resolve()), "damaged": damaged, "validity": standing_rows(described)}
+        print(json.dumps({**told, "claims": claims_json(results)}, indent=2))
     else:
+        for what in damaged:
+            print(f"damaged, left out: {what}")
         print(f"claims: {counts_line(results) or 'none'}")
         print(f"report: {path.resolve()}")
-    return 0
+    return max(told_of_figures(described.values()), int(bool(damaged)))

@@ -24,11 +24,16 @@ def show(run: Run, out: o.Out = Path("out"), as_json: o.AsJson = False) -> int:
     if run.endswith(".json"):
         return soak(schedule=run, out=out, as_json=as_json)
     folder = _find(out / "runs", run)
-    from collectors.integrity import read_manifest, verified
+    from collectors.integrity import Damage, read_manifest, verified
     from collectors.writer import FAILED
     from ratebed.validity import standing_of, told
 
-    manifest = read_manifest(folder) if FAILED in folder.name else verified(folder)
+    if folder.suffix == FAILED:  # it kept no tables
+        manifest = read_manifest(folder)
+        if manifest.get("run_id") != folder.stem or any(folder.glob("*.parquet")):
+            raise Damage(folder, "what is in it is of another run")
+    else:
+        manifest = verified(folder)
     code = 0 if "error" in manifest else told({manifest["run_id"]: standing_of(manifest)})
     decisions, paths = _decisions(folder), _rows(folder, "paths")
     happenings = {table: _rows(folder, table) for table in timeline.HAPPENINGS}

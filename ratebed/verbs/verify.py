@@ -15,7 +15,7 @@ SetAside = Annotated[
 
 
 def verify(out: o.Out = Path("out"), aside: SetAside = False, as_json: o.AsJson = False) -> int:
-    """Read every finished run, every figure's tables and the table store in --out, and compare them with their digests.
+    """Read every run, figure's tables and drawing, and the table store in --out, and compare them with their digests.
 
     The threat is damage and mix-up, not forgery.
     """
@@ -24,7 +24,8 @@ def verify(out: o.Out = Path("out"), aside: SetAside = False, as_json: o.AsJson 
     from collectors.store.keeping import Store
     from collectors.writer import set_aside
     from harness.campaign import finished_runs
-    from ratebed.pipeline import SECTION, section_of
+    from ratebed.kept import drawing_damage
+    from ratebed.pipeline import figure_folders, section_of
 
     runs, problems = finished_runs(out), {}
     for folder in runs:
@@ -34,10 +35,11 @@ def verify(out: o.Out = Path("out"), aside: SetAside = False, as_json: o.AsJson 
             problems[str(folder)] = error.what
             if aside:
                 problems[str(folder)] += f"; set aside as {set_aside(folder).name}"
-    figures = sorted(path.parent for path in (out / "tables").glob(f"*/{SECTION}"))
+    figures = figure_folders(out)
     for folder in figures:
         try:
-            section_of(folder)
+            drawn = drawing_damage(out, section_of(folder))
+            problems |= {f"{out}/figures/{name}": f"{out}/{what}" for name, what in drawn.items()}
         except MachineError as error:
             problems[str(folder)] = str(error)
     store = Store.of(out)

@@ -1,5 +1,7 @@
 """Distances between runs against SciPy's, flipped decisions against counting, pairs by their specs."""
 
+import shutil
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +14,7 @@ from analysis import fidelity
 from analysis.fidelity import Pair
 from analysis.tables import collect
 from collectors.histogram import bucket_index, bucket_values
+from collectors.integrity import Damage, forget
 from collectors.writer import write_run
 from tests.analysis import twins
 
@@ -138,6 +141,18 @@ def test_runs_on_a_file_that_was_edited_in_between_are_no_pair(tmp_path):
         folder(tmp_path, "m2", testbed="mininet", inputs={"log.csv": "01"}),
     ]
     assert [pair.live_run_id for pair in fidelity.pairs_of(folders)] == ["m1"]
+
+
+def test_runs_that_are_not_as_they_were_written_are_no_pair(tmp_path):
+    folders = [folder(tmp_path, "v"), folder(tmp_path, "m", testbed="mininet"), folder(tmp_path, "o", seed=2)]
+    (folders[1] / "requests.parquet").write_bytes(b"of another run")
+    with pytest.raises(Damage, match=r"requests\.parquet does not belong to it"):
+        fidelity.pairs_of(folders)
+    (folders[1] / "requests.parquet").unlink()
+    shutil.copy(folders[2] / "manifest.json", folders[1])
+    forget()
+    with pytest.raises(Damage, match="that of run o"):
+        fidelity.pairs_of(folders)
 
 
 def test_of_runs_of_one_spec_by_several_codes_the_latest_is_paired(tmp_path):

@@ -15,8 +15,8 @@ from msgspec.structs import replace
 from collectors.partials import own_mark
 from collectors.writer import record_failure, write_run
 from core.errors import MachineError
-from harness.campaign import Campaign, in_order
-from harness.code_version import id_of
+from harness.campaign import Campaign, code_listing, in_order, note_code
+from harness.code_version import code_hash, code_of, id_of
 from harness.executors import local
 from harness.executors.api import Finished, work
 from harness.executors.local import LocalExecutor
@@ -49,6 +49,17 @@ def test_finished_runs_are_not_repeated(tmp_path):
     _, finished, _ = run(tmp_path, SPECS)
     assert len(finished) == len(SPECS) - 4
     assert all(path.stat().st_mtime_ns == at for path, at in before.items())
+
+
+def test_of_other_code_the_listing_is_nobodys(tmp_path):
+    one, other = small(system="lb"), small(system="srtm")
+    note_code(tmp_path, [one, other])
+    files = [tmp_path / ".code" / f"{code_hash(spec)[:16]}.json" for spec in (one, other)]
+    assert code_listing(tmp_path, code_hash(one)) == code_of(one)
+    shutil.copy(files[1], files[0])
+    assert code_listing(tmp_path, code_hash(one)) is None
+    note_code(tmp_path, [one])
+    assert code_listing(tmp_path, code_hash(one)) == code_of(one), "it is noted anew"
 
 
 def test_a_run_whose_code_or_input_is_another_by_now_is_not_made(tmp_path):

@@ -2,6 +2,7 @@
 
 import json
 import platform
+import shutil
 from pathlib import Path
 
 import msgspec
@@ -54,6 +55,11 @@ def test_few_runs_other_machines_and_broken_manifests_say_nothing(tmp_path):
     broken = write(tmp_path, SPEC, 5.0)
     (broken / "manifest.json").write_text("{")
     assert paces([*few, broken, tmp_path / "nowhere"]) == {}
+    shutil.copy(few[0] / "manifest.json", broken)
+    assert paces([*few, broken]) == {}, "that of another run"
+    edited = (few[0] / "manifest.json").read_text().replace("5.0", "500.0")
+    (broken / "manifest.json").write_text(edited.replace(few[0].name, broken.name))
+    assert paces([*few, broken]) == {}, "it is not as it was written"
     assert paces([*few, write(tmp_path, SPEC, 5.0)]).keys() == {kind_of(SPEC)}
 
 

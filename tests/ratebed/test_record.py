@@ -1,6 +1,7 @@
 """Results of record: kept whole, compared with, and complete."""
 
 import hashlib
+import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from analysis.verdicts import Check, Claim, Evidence, Judgement, Result, judge
+from collectors.integrity import Damage, forget
+from collectors.writer import write_run
 from core.errors import SpecError
 from core.records import Json
 from harness.code_version import commit
@@ -61,17 +64,21 @@ def test_live_runs_are_known_by_the_hashes_of_their_manifests(tmp_path: Path) ->
     live = {**DRAWN, "name": "crdt-wan", "testbed": "mininet", "run_ids": ["a1", "b2", "gone"]}
     other = {**live, "name": "redis-wan", "run_ids": ["c3"]}
     for run_id in ("a1", "b2", "c3"):
-        (tmp_path / run_id).mkdir()
-        (tmp_path / run_id / "manifest.json").write_text(run_id)
+        write_run(tmp_path / run_id, {}, {"run_id": run_id})
     path = tmp_path / "live.json"
     write_record(path, [result("W1")], [live], MADE, tmp_path)
     write_record(path, [result("W4")], [other, DRAWN], MADE, tmp_path, read_record(path))
-    hashes = {run_id: hashlib.sha256(run_id.encode()).hexdigest() for run_id in ("a1", "b2", "c3")}
+    files = {run_id: tmp_path / run_id / "manifest.json" for run_id in ("a1", "b2", "c3")}
+    hashes = {run_id: hashlib.sha256(file.read_bytes()).hexdigest() for run_id, file in files.items()}
     assert read_record(path)["runs"] == {
         "crdt-wan": {run_id: hashes[run_id] for run_id in ("a1", "b2")},
         "redis-wan": {"c3": hashes["c3"]},
     }
     assert "runs" not in read_record(kept(tmp_path / "virtual.json", result()))
+    shutil.copy(files["b2"], files["a1"])
+    forget()
+    with pytest.raises(Damage, match="that of run b2"):
+        write_record(path, [result("W1")], [live], MADE, tmp_path)
 
 
 def test_which_code_made_the_numbers(tmp_path: Path) -> None:
@@ -101,6 +108,14 @@ def test_a_record_names_the_code_behind_what_was_judged(
     behind["commits"] = [commit()]
     _keep(str(path), [result("R4")], tmp_path, adds=True)
     assert read_record(path)["made"]["made_by"] == sorted(["abc", commit()]) and not capsys.readouterr().err
+
+
+def test_of_runs_that_are_not_as_they_were_written_nobody_says_who_made_them(tmp_path: Path) -> None:
+    one, other = (write_small_run(tmp_path, seed, commit=name) for seed, name in ((1, "012"), (2, "345")))
+    shutil.copy(other / "manifest.json", one)
+    forget()
+    older = {**DRAWN, "run_ids": [one.name, other.name]}
+    assert made_by([older], tmp_path) == ["345", "unknown"]
 
 
 def test_of_a_record_from_before_it_is_not_known_which_code_made_it(tmp_path: Path) -> None:
@@ -143,6 +158,18 @@ def test_what_differs_is_named_claim_by_claim(tmp_path: Path) -> None:
     assert differences(record, [unmeasured, result("R5"), result("R6"), result("R10")]) == [
         "R4 (virtual): reproduced then, undecided now"
     ]
+
+
+def test_validity_that_is_another_is_named_and_is_no_other_verdict(tmp_path: Path) -> None:
+    record = read_record(kept(tmp_path / "a.json", replace(result("R4"), validity="valid"), result("R5")))
+    doubtful = replace(result("R4"), validity="invalid", validity_reasons=("a node was lost",))
+    (line,) = differences(record, [doubtful, result("R5")])
+    assert line == "R4 (virtual): reproduced as then; runs valid then, invalid now: a node was lost"
+    moved = replace(result("R4", 5.0), validity="degraded", validity_reasons=("hot",))
+    (line,) = differences(record, [moved, result("R5")])
+    assert line == "R4 (virtual): reproduced then, contradicted now; runs valid then, degraded now: hot"
+    del record["claims"][0]["validity"]  # as of old
+    assert differences(record, [doubtful, result("R5")]) == []
 
 
 def test_checks_of_one_label_are_paired_in_their_order(tmp_path: Path) -> None:
@@ -222,3 +249,7 @@ def test_what_would_be_passed_over_is_refused(words: tuple[str, ...], said: str,
 
 def test_counts_are_said_in_the_same_words() -> None:
     assert counts_line([result(), result("R5", 5.0)]) == "1 reproduced, 1 contradicted"
+    hot, lost = replace(result(), validity="degraded"), replace(result(), validity="invalid")
+    several = [hot, hot, lost, replace(lost, from_invalid=True), result()]
+    doubts = "1 from invalid runs alone, 2 with degraded runs, 1 with invalid runs"
+    assert counts_line(several) == f"5 reproduced ({doubts})"

@@ -18,7 +18,7 @@ from ratebed import judging
 from ratebed.app import app
 from ratebed.options import SEED, make_request
 from ratebed.pipeline import make_plan
-from ratebed.validity import LINES_MOST, Standing, are_invalid, told, worst
+from ratebed.validity import LINES_MOST, Standing, are_invalid, told, told_of_figures, worst
 from studies.distribution.calibrate import Measures
 from testbed import TESTBEDS
 from tests.command import ratebed
@@ -46,8 +46,32 @@ def test_a_claim_says_what_it_is_judged_without() -> None:
     assert (whole.validity, whole.validity_reasons) == ("valid", ())
     lacking = {**section, "failed": {"c": "it broke"}, "doubtful": {"d": ["invalid", WHY]}}
     found = judging._trusted(result, [lacking])
+    assert not found.from_invalid
     said = ("1 of 4 runs of fig failed", "1 of 4 runs of fig invalid and left out")
     assert (found.validity, found.validity_reasons) == ("degraded", said)
+
+
+def test_a_claim_rests_on_invalid_runs_alone_whatever_others_do() -> None:
+    claim = Claim("X1", "ours", "It holds.", ("fig",), lambda tables: Evidence(()))
+    measured = Result(claim, Judgement.REPRODUCED, Evidence(()))
+    drawn = {"name": "fig", "run_ids": ["a", "b"], "failed": {}, "doubtful": {"a": ["invalid", WHY]}, "skipped": ""}
+    alone = {**drawn, "run_ids": ["a"]}
+    undrawn = {**drawn, "run_ids": [], "skipped": f"all of its runs are invalid: {WHY}"}
+    assert [judging._trusted(measured, [each]).from_invalid for each in (drawn, alone)] == [False, True]
+    assert (
+        not judging._trusted(measured, [alone, drawn]).from_invalid and not judging._trusted(measured, []).from_invalid
+    )
+    unmeasured = Result(claim, Judgement.UNDECIDED)
+    assert judging._trusted(unmeasured, [undrawn]).from_invalid
+    assert not judging._trusted(replace(unmeasured, claim=replace(claim, measure=None)), [undrawn]).from_invalid
+
+
+def test_of_figures_one_of_invalid_runs_alone_is_enough(capsys: pytest.CaptureFixture[str]) -> None:
+    valid = {"run_ids": ["a"], "doubtful": {}}
+    mixed = {"run_ids": ["b", "c"], "doubtful": {"b": ["invalid", WHY]}}
+    invalid = {"run_ids": [], "doubtful": {"b": ["invalid", WHY]}}
+    assert told_of_figures([valid, mixed]) == told_of_figures([]) == 0 and told_of_figures([valid, invalid]) == 1
+    assert f"invalid: {WHY} (b)" in capsys.readouterr().err
 
 
 def test_what_is_not_valid_is_said_with_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
@@ -123,6 +147,29 @@ def test_figures_their_report_and_claims(tmp_path: Path, make: Make) -> None:
     claims = {claim["validity"]: claim for claim in json.loads(done.stdout)}
     assert done.returncode == 1 and claims["invalid"]["validity_reasons"] == [WHY] and set(claims) == {"invalid", None}
     assert f"invalid: {WHY}" in (tmp_path / "report" / f"figure-{figure}.html").read_text()
+
+    # Beside a figure of valid runs they are what they were.
+    assert ratebed("figures", "srtm-fig9", *words).returncode == 0
+    for given in ((), ("--json",)):
+        done = ratebed("claims", *given, "--out", str(tmp_path))
+        assert done.returncode == 1 and f"invalid: {WHY}" in done.stderr
+    record = tmp_path / "record.json"
+    assert ratebed("claims", "--record", str(record), "--out", str(tmp_path)).returncode == 1
+    done = ratebed("claims", "--against", str(record), "--out", str(tmp_path))
+    assert done.returncode == 1 and f"invalid: {WHY}" in done.stderr
+    assert f"every verdict and number is as in {record} (" in done.stdout and "from invalid runs alone" in done.stdout
+    kept = json.loads(record.read_text())
+    for claim in kept["claims"]:
+        claim["validity"] = claim["validity"] and "valid"
+    record.write_text(json.dumps(kept))
+    done = ratebed("claims", "--against", str(record), "--out", str(tmp_path))
+    assert done.returncode == 1 and f"as then; runs valid then, invalid now: {WHY}" in done.stdout
+    done = ratebed("report", "--out", str(tmp_path))
+    assert done.returncode == 1 and "from invalid runs alone" in done.stdout and f"invalid: {WHY}" in done.stderr
+    done = ratebed("report", "--json", "--out", str(tmp_path))
+    summary = json.loads(done.stdout)
+    assert done.returncode == 1 and {each["validity"] for each in summary["validity"][figure].values()} == {"invalid"}
+    assert {"invalid", "valid"} <= {claim["validity"] for claim in summary["claims"]} and summary["damaged"] == []
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +20,8 @@ from analysis.report.forest import WIDTH, forest
 from analysis.report.live import run_usages, usage_over_time
 from analysis.report.numbers import number
 from analysis.verdicts import Check, Judgement, Tried, above, within
+from collectors.integrity import Damage, forget
+from collectors.writer import write_run
 from core.errors import MachineError
 from tests.analysis.report.reports import PAPERS, RESULTS, SECTIONS, TABLES, TRIED, USAGE, context, result, written
 
@@ -433,14 +436,19 @@ def test_counters_become_rates_and_one_that_falls_began_anew(tmp_path):
         "node": ["p"] * 4,
         "cpu_ns": [5, 5 + 5 * 10**8, 10**8, 5 * 10**8],
     }
-    pd.DataFrame({**counted, "rss_bytes": [1, 2, 3, 4]}).to_parquet(tmp_path / "processes.parquet")
     network = {"at_ns": [0, 2 * 10**9], "node": ["n1"] * 2, "interface_sent_bytes": [100, 300]}
-    pd.DataFrame(network).to_parquet(tmp_path / "network.parquet")
-    usage = usage_over_time({"r": tmp_path, "gone": tmp_path / "none"})
+    tables = {"processes": {**counted, "rss_bytes": [1, 2, 3, 4]}, "network": network}
+    for run_id, its in (("r", tables), ("none", {})):
+        write_run(tmp_path / run_id, its, {"run_id": run_id})
+    usage = usage_over_time({"r": tmp_path / "r", "none": tmp_path / "none"})
     assert usage is not None
     assert usage[usage.process == "p"].cpu_cores.tolist()[1:] == [0.5, 0.1, 0.2]
     assert usage[usage.process == "n1 (host)"].sent_bytes_per_s.tolist()[1:] == [100.0]
-    assert usage_over_time({"gone": tmp_path / "none"}) is None
+    assert usage_over_time({"none": tmp_path / "none"}) is None
+    shutil.copy(tmp_path / "r" / "processes.parquet", tmp_path / "none")
+    forget()
+    with pytest.raises(Damage, match=r"processes\.parquet does not belong to it"):
+        usage_over_time({"none": tmp_path / "none"})
 
 
 def test_small_drawings_show_the_busiest_of_each_kind():

@@ -197,7 +197,8 @@ def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, mo
     assert "--plot-invalid" in found["srtm-fig4@elsewhere"]["command"]
     drawn = {name: (tmp_path / "figures" / f"{name}.svg").read_text() for name in found}
     assert "testbed elsewhere" in drawn["srtm-fig4@elsewhere"] and "testbed" not in drawn["srtm-fig4"]
-    path, results = reporting.report(tmp_path)
+    path, results, damaged = reporting.report(tmp_path)
+    assert not damaged
     assert "it was hot" in (path.parent / "figure-srtm-fig4@elsewhere.html").read_text()
     assert "figure-srtm-fig4%40elsewhere.html" in path.read_text()
     assert [result.claim.testbed for result in results if result.claim.id == "R3"] == ["virtual", "elsewhere"]

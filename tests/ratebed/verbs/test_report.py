@@ -8,11 +8,13 @@ import pandas as pd
 import pytest
 
 from analysis.report import Digitised
-from core.errors import SpecError
+from collectors.integrity import Damage, forget
+from core.errors import MachineError, SpecError
 from ratebed import digitised
 from ratebed.behind import RUNS_LISTED, runs_of
-from ratebed.pipeline import sections
+from ratebed.pipeline import SECTION, section_of, sections
 from tests import command
+from tests.runs import SPEC, write_small_run
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]
@@ -65,6 +67,56 @@ def test_nothing_changed_and_then_something_did(out: Path, tmp_path: Path) -> No
     assert f"{KEY}: other numbers in measures" in page
     code, said = ratebed("report", "--out", str(out), "--since", str(tmp_path / "nowhere"))
     assert code == 2 and "nowhere" in said and index.read_text() == page, "the report that is there stays"
+
+
+def test_a_drawing_that_is_another_s_is_named_left_out_and_drawn_anew(out: Path) -> None:
+    svg, png = (out / "figures" / f"{KEY}.{suffix}" for suffix in ("svg", "png"))
+    before = svg.read_bytes()
+    svg.write_bytes(before.replace(b"</svg>", b"<text>of another figure</text></svg>"))
+    png.unlink()
+    words = ("report", "--out", str(out))
+    done = command.ratebed(*words)
+    said = f"figures/{KEY}.svg is gone, or not as it was written: `ratebed run {KEY} "
+    assert done.returncode == 1 and f"damaged, left out: {said}" in done.stdout
+    page = (out / "report" / f"figure-{KEY}.html").read_text()
+    assert "of another figure" not in page and f"figures/{KEY}.svg is gone, or not as it was written" in page
+    assert "phi_ss" in page and not (out / "report" / "drawings" / f"{KEY}.svg").exists(), "its numbers stay"
+    (told,) = json.loads(command.ratebed(*words, "--json").stdout)["damaged"]
+    assert told.startswith(said)
+    done = command.ratebed("verify", "--json", "--out", str(out))
+    damaged = json.loads(done.stdout)["damaged"]
+    assert done.returncode == 1 and sorted(damaged) == [str(png), str(svg)]
+    assert ratebed("figures", KEY, "--scale", "tiny", "--out", str(out))[0] == 0
+    assert svg.read_bytes() == before and ratebed("verify", "--out", str(out))[0] == ratebed(*words)[0] == 0
+
+
+def test_tables_whose_section_is_gone_are_named(out: Path) -> None:
+    folder = out / "tables" / KEY
+    (folder / SECTION).unlink()
+    for verb in ("report", "claims", "verify"):
+        done = command.ratebed(verb, "--out", str(out))
+        assert done.returncode == 1 and f"{SECTION} is not as it was written" in done.stdout + done.stderr
+    for file in folder.iterdir():
+        file.unlink()
+    assert not sections(out)
+    with pytest.raises(MachineError, match="run `ratebed run dst-table4` again"):
+        section_of(folder)
+
+
+def test_what_another_run_s_manifest_says_is_no_option_of_a_run(tmp_path: Path) -> None:
+    spec = {**SPEC, "workload": "poisson", "topology": "line", "testbed": "virtual", "repetition": 0}
+    spec |= {f"{axis}_options": {} for axis in ("system", "workload", "topology", "study", "testbed")}
+    one, other = (write_small_run(tmp_path, seed, spec={**spec, "system": name}) for seed, name in ((1, "a"), (2, "b")))
+    section = {"run_ids": [one.name, other.name], "doubtful": {}}
+    assert [row["system"] for row in runs_of(tmp_path, section)[0]] == ["a", "b"]
+    for harm in (lambda: shutil.copy(other / "manifest.json", one), (one / "samples.parquet").unlink):
+        shutil.copytree(one, tmp_path / "kept")
+        harm()
+        forget()
+        with pytest.raises(Damage, match=one.name):
+            runs_of(tmp_path, section)
+        shutil.rmtree(one)
+        (tmp_path / "kept").rename(one)
 
 
 def test_a_digitised_curve_is_drawn_marked_and_kept(out: Path, tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """``show``: the story of one live run, from its folder."""
 
 import json
+import shutil
 
 import pytest
 
@@ -108,6 +109,14 @@ def test_a_failed_run_shows_what_its_processes_said(out):
     record_failure(out / "runs" / "def", spec, error)
     text = show("def", "--out", str(out)).stdout
     assert "FAILED: agent node2 has ended" in text and "[node2] out of memory: killed" in text
+    shutil.copy(out / "runs" / "abc" / "paths.parquet", out / "runs" / "def.failed")
+    done = show("def", "--out", str(out))
+    assert done.returncode == 1 and "another run" in done.stderr and not done.stdout
+    (out / "runs" / "def.failed" / "paths.parquet").unlink()
+    record_failure(out / "runs" / "ghi", spec, error)
+    shutil.copy(out / "runs" / "ghi.failed" / "manifest.json", out / "runs" / "def.failed")
+    done = show("def", "--out", str(out))
+    assert done.returncode == 1 and "another run" in done.stderr and not done.stdout
 
 
 def test_moves_of_publishers_are_told_in_words():
