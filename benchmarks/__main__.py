@@ -3,7 +3,18 @@
 import argparse
 import sys
 
-from benchmarks import coordinates, deployed, ingress, limiters, links, messages, pipeline, placement, publishers
+from benchmarks import (
+    coordinates,
+    deployed,
+    ingress,
+    limiters,
+    links,
+    messages,
+    pipeline,
+    placement,
+    publishers,
+    verifying,
+)
 
 MESSAGE_RUNS = 100  # 1e7 rows; `python -m benchmarks.messages` takes 1e8
 
@@ -22,6 +33,7 @@ def main() -> None:
     links.report()
     publishers.report()
     messages.report_rows(MESSAGE_RUNS)
+    verifying.report(arguments.repeats)
     deployed.report()
     pipeline.report_start_up(arguments.repeats)
     if arguments.figures:
