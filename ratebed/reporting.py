@@ -29,9 +29,9 @@ OWN_PAGE = "own"  # the slug of what is of no paper
 
 
 class WrittenReport(NamedTuple):
-    """A report's index, the verdicts in it, and what is said of drawings that it was left without."""
+    """A report's index page, the verdicts in it, and what is said of drawings that it was left without."""
 
-    index: Path
+    page: Path
     results: list[Result]
     damaged: list[str]
 
