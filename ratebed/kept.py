@@ -18,7 +18,7 @@ from core.registry import known
 from harness.code_version import ROOT, imported
 from paper_figs import FIGURES
 from paper_figs.saving import drawn_files
-from ratebed.pipeline import SECTION, section_of, tables_of
+from ratebed.pipeline import figure_folders, section_of, tables_of
 
 if TYPE_CHECKING:
     from analysis.verdicts import Tables
@@ -49,7 +49,7 @@ def origin_of(seals: Mapping[str, str], key: str) -> str:
 def kept_tables(out: Path, name: str, origin: str) -> "Tables | None":
     """The tables of a figure by its name, if they are there as they were written, and of this origin."""
     folder = out / "tables" / name
-    if not (folder / SECTION).is_file():
+    if folder not in figure_folders(out):
         return None
     try:
         section = section_of(folder)

@@ -87,13 +87,21 @@ def test_other_code_and_other_libraries_are_of_another_origin(
     origin_after(monkeypatch.undo)
 
 
-def test_damaged_and_skipped_ones_are_made_again(runs: list[Path], tmp_path: Path) -> None:
+def test_damaged_and_skipped_ones_are_made_again(
+    runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     origin = origin_of(runs)
     folder = write_tables(tmp_path, origin, skipped="it could not be drawn")
     assert kept_tables(tmp_path, "fig", origin) is None
     write_tables(tmp_path, origin)
+    assert kept_tables(tmp_path, "fig", origin) is not None and not capsys.readouterr().out
     (folder / "p99.parquet").write_bytes(b"damaged")
     assert kept_tables(tmp_path, "fig", origin) is None
+    assert capsys.readouterr().out == f"damaged: {folder}: p99.parquet is not as it was written; made anew\n"
+    write_tables(tmp_path, origin)
+    (folder / SECTION).unlink()
+    assert kept_tables(tmp_path, "fig", origin) is None
+    assert capsys.readouterr().out == f"damaged: {folder}: {SECTION} is not as it was written; made anew\n"
 
 
 def test_a_drawing_is_kept_while_its_files_and_its_look_are_the_same(
