@@ -16,8 +16,9 @@ from core.units import SECOND_NS
 from harness.code_version import ROOT, commit
 from harness.experiment import RunSpec, repeated
 from harness.run import asked_of, resolve
-from paper_figs.crdt.grids import COUNTER, EXTENSIONS, FL, limited
+from paper_figs.crdt.grids import limited
 from paper_figs.crdt.readings import IDENTITY
+from paper_figs.crdt.variants import COUNTER, EXTENSIONS, FL
 from studies.limiting.asked import Limiting
 from studies.limiting.virtual import run as run_virtually
 

@@ -22,6 +22,7 @@ from core.reading import reading
 from core.records import Json, Options
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns, rational
 from harness.experiment import Option
+from paper_figs.crdt.published import THRESHOLD_MS
 from systems.parts.limit import limit_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ LOWEST, HIGHEST, ONLY = 0.8, 2.0, 1.4  # offered by users, in units of r: from, 
 SEED = 1  # of the placement within seconds, when a limit and a threshold are derived; that hardly matters
 REQUESTS, SERVICE = "request-log", "service-log"  # workloads
 BUSIEST, WHOLE, AUTO = "busiest", "all", "auto"
-THRESHOLD = "2400ms"  # thesis, Table 4.3: where none can be derived
+THRESHOLD = f"{THRESHOLD_MS}ms"  # where none can be derived
 
 OPTIONS = (
     Option("log", "request log: user, instant[, cost], or a service's own log; default: a synthetic one"),

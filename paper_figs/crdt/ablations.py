@@ -22,10 +22,11 @@ from analysis.tables import collect
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F, at, limited
+from paper_figs.crdt.grids import at, limited
 from paper_figs.crdt.precision import READINGS
 from paper_figs.crdt.readings import SOUND
 from paper_figs.crdt.runs import PRECISION_NOTE, per_run, points_of
+from paper_figs.crdt.variants import COUNTER, FL, ORACLE, F
 from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import interval_table, intervals_of

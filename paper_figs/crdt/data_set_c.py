@@ -14,11 +14,12 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import C_SMALLER, C_USERS, COUNTER, FL, ORACLE, at, limited
-from paper_figs.crdt.published import RATIOS
+from paper_figs.crdt.grids import C_SMALLER, at, limited
+from paper_figs.crdt.published import C_USERS, RATIOS
 from paper_figs.crdt.readings import FEW_EACH, USERS_C, of_data_set
 from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, curves, points_of
 from paper_figs.crdt.usage import USAGE_NOTE, as_published, draw_costs, ratios, usage_of
+from paper_figs.crdt.variants import COUNTER, FL, ORACLE
 from paper_figs.drawing import categories, curve, mean_bars, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above

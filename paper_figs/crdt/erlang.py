@@ -15,12 +15,13 @@ from analysis.tables import collect
 from core.defaults import CAPACITY
 from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, NODES, at, limited
-from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS
+from paper_figs.crdt.grids import at, limited
+from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, NODES, RATIOS
 from paper_figs.crdt.readings import BIRTHS, GARBAGE, IDENTITY, OWN_WORDS
 from paper_figs.crdt.readings import MEMORY as MEMORY_MODEL
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import ratio, with_seconds
+from paper_figs.crdt.variants import COUNTER
 from paper_figs.drawing import beside, categories, interval_points, log_axis, panels, published, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import interval_table, intervals_of

@@ -16,9 +16,11 @@ from analysis.verdicts import Claim, Evidence, Tables, above, at_most, half_widt
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import ORACLE, at, on_d
+from paper_figs.crdt.grids import at, on_d
+from paper_figs.crdt.published import D_GOSSIP_MS, D_SPAN_S
 from paper_figs.crdt.readings import PHASE
 from paper_figs.crdt.runs import curves, per_run
+from paper_figs.crdt.variants import ORACLE
 from paper_figs.drawing import categories, curve, mean_lines, panels, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, rule_key
@@ -26,22 +28,21 @@ from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import case_of, joined, samples, where
 from paper_figs.style import series, style_of
 
-GOSSIP_MS = (300, 450, 900)  # Table 4.2
 BETWEEN_MS = (600, 750)  # ours
-END_S = 100.0  # length of the data set; a run that rejects nothing counts as if it did here
+END_S = float(D_SPAN_S)  # a run that rejects nothing counts as if it did here
 PLAIN, ALIGNED, KEPT = "as it is", "rounds as in 5.4", "last element kept"
 MODES: dict[str, Options] = {PLAIN: {}, ALIGNED: {"choice": "all"}, KEPT: {"keep_last": 1}}
 LOOKS = {PLAIN: series(PLAIN, 0, "o", "-"), ALIGNED: series(ALIGNED, 4, "s", "--"), KEPT: series(KEPT, 2, "D", "-.")}
-INTERVAL_LOOKS = {at: series(f"gossip every {at} ms", n, "o", "-") for n, at in enumerate(GOSSIP_MS)}
+INTERVAL_LOOKS = {at: series(f"gossip every {at} ms", n, "o", "-") for n, at in enumerate(D_GOSSIP_MS)}
 FACTORS = {"keep_last": "system.keep_last", "draw": "study.draw"}
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The centralised limiter; intervals x modes, with several draws each."""
     draws, few = scale.pick(tiny=1, quick=4, paper=8), scale.pick(tiny=1, quick=1, paper=4)
-    grid = [*product([PLAIN], GOSSIP_MS, range(draws))]
+    grid = [*product([PLAIN], D_GOSSIP_MS, range(draws))]
     grid += product([PLAIN], scale.pick(tiny=(), quick=BETWEEN_MS), range(few))
-    grid += product(scale.pick(small=(ALIGNED,), tiny=(ALIGNED, KEPT)), GOSSIP_MS, range(few))
+    grid += product(scale.pick(small=(ALIGNED,), tiny=(ALIGNED, KEPT)), D_GOSSIP_MS, range(few))
     queues = (on_d("crdt-queue", draw=n, gossip=f"{at_ms}ms", **_told(mode, options)) for mode, at_ms, n in grid)
     return at(scale, [on_d(ORACLE), *queues])
 
@@ -91,7 +92,7 @@ def draw(tables: FigureTables) -> Drawing:
     mean_lines(totals, means, "gossip_ms", "rejected_count", "mode", LOOKS, apart_points=2)
     rule(totals, means[means["mode"] == ORACLE].rejected_count.mean(), reference=True)
     totals.set(xlabel="gossip interval (ms)", ylabel="rejected requests", ylim=(-0.3, 9.5))
-    totals.set_xticks(sorted((*GOSSIP_MS, *BETWEEN_MS)))
+    totals.set_xticks(sorted((*D_GOSSIP_MS, *BETWEEN_MS)))
     key_above(totals, [*(key(look) for look in LOOKS.values()), rule_key("centralised", reference=True)])
     _draw_first(first, runs)
     return drawing
@@ -118,7 +119,7 @@ def _draw_first(axes: Axes, runs: Frame) -> None:
     rule(axes, END_S, "x")
     axes.set_xlim(0, END_S + 16)
     axes.set_xticks([0, 20, 40, 60, 80, END_S + 8], ["0", "20", "40", "60", "80", "never"])
-    categories(axes, [f"{interval_ms} ms" for interval_ms in GOSSIP_MS], "y")
+    categories(axes, [f"{interval_ms} ms" for interval_ms in D_GOSSIP_MS], "y")
     axes.set(xlabel="time (s)", ylabel="gossip interval")
     key_above(axes, [rule_key("centralised", reference=True), rule_key("end of the requests")])
 
@@ -127,7 +128,7 @@ def measure_t19(tables: Tables) -> Evidence:
     """First rejection and number of rejections, each interval against the next longer one, over all draws."""
     means = where(tables["crdt-fig5.15/by_repetition"], mode=PLAIN).set_index(["gossip_ms", "repetition"])
     late, fewer = [], []
-    for shorter, longer in pairwise(GOSSIP_MS):
+    for shorter, longer in pairwise(D_GOSSIP_MS):
         change = means.loc[longer, ["first_s", "rejected_count"]] - means.loc[shorter, ["first_s", "rejected_count"]]
         pair = f"{longer} ms minus {shorter} ms"
         late.append(above(f"first rejection, {pair} (none: at the end)", samples(change.first_s), 0.0, "s"))

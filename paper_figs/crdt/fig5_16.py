@@ -16,8 +16,8 @@ from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, w
 from core.records import Options
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import NODES, RANDOM_PHASES, ROUND_MS, at, on_mesh
-from paper_figs.crdt.published import ADDED, KNOWN
+from paper_figs.crdt.grids import RANDOM_PHASES, at, on_mesh
+from paper_figs.crdt.published import ADDED, D_EVERY_MS, D_GOSSIP_MS, KNOWN, NODES, ROUND_MS
 from paper_figs.drawing import INK, categories, curve, mean_lines, mean_points, panels, published, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above, published_key, rule_key
@@ -25,8 +25,7 @@ from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, case_of, samples, where, with_point
 from paper_figs.style import Style, series
 
-GOSSIP_MS = (300, 450, 900)
-NEXT_MS = 900  # when data set D's next request comes
+NEXT_MS = D_EVERY_MS  # when data set D's next request comes
 ROUNDS = 4
 QUIET_ROUNDS = 90  # between trials: after some 30 nothing is sent any more
 RANDOM, ALIGNED, ALL = RANDOM_PHASES, "all rounds at once", "all at once, among all"
@@ -34,7 +33,7 @@ MODES: dict[str, Options] = {RANDOM: {}, ALIGNED: {"phase": "aligned"}, ALL: {"p
 LOOKS = {RANDOM: series(RANDOM, 1, "o", "-"), ALIGNED: series(ALIGNED, 0, "s", "-"), ALL: series(ALL, 4, "^", "--")}
 BEST = Style("best case", INK, "", ":")
 FACTORS = {"nodes": "topology.nodes", "gossip": "system.gossip", "phase": "system.phase", "choice": "system.choice"}
-CHAIN_MS = (0, 900, 1_800, 2_700)  # requests of data set D, all to one node: three collisions in a row
+CHAIN_MS = tuple(NEXT_MS * k for k in range(4))  # requests of data set D, all to one node: three collisions in a row
 LIFE_MS = {1_290: 1.0, 1_300: 0.0}  # when the last one's element is looked for, after its birth, and is it there?
 
 
@@ -56,8 +55,8 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """Modes x intervals at 900 ms; modes at every round; node counts; the chain."""
     trials = scale.pick(tiny=1, quick=4, paper=12)
     lags_ms = tuple(ROUND_MS * k for k in range(1, ROUNDS + 1))
-    asked = {gossip_ms: lags_ms if gossip_ms == ROUND_MS else (NEXT_MS,) for gossip_ms in GOSSIP_MS}
-    specs = [spread(mode, gossip_ms, asked[gossip_ms], trials) for mode, gossip_ms in product(MODES, GOSSIP_MS)]
+    asked = {gossip_ms: lags_ms if gossip_ms == ROUND_MS else (NEXT_MS,) for gossip_ms in D_GOSSIP_MS}
+    specs = [spread(mode, gossip_ms, asked[gossip_ms], trials) for mode, gossip_ms in product(MODES, D_GOSSIP_MS)]
     others = scale.pick(tiny=(), quick=(8, 15), paper=(8, 15, 60))
     specs += [spread(RANDOM, ROUND_MS, (NEXT_MS,), trials, nodes) for nodes in others]
     return at(scale, specs + [chain(life_ms) for life_ms in LIFE_MS])
@@ -106,9 +105,10 @@ def draw(tables: FigureTables) -> Drawing:
     spread = spread.assign(percent=100 * spread.known_share)
     _draw_rounds(rounds, spread[(spread.gossip_ms == ROUND_MS) & (spread.nodes == NODES)])
     next_request = spread[spread.lag_ms == NEXT_MS]
-    mean_points(odds, next_request[next_request.nodes == NODES], "gossip_ms", "percent", "mode", LOOKS, GOSSIP_MS)
-    published(odds, [place + 0.36 for place in range(len(GOSSIP_MS))], [100 * KNOWN[at].value for at in GOSSIP_MS])
-    categories(odds, [str(gossip_ms) for gossip_ms in GOSSIP_MS])
+    mean_points(odds, next_request[next_request.nodes == NODES], "gossip_ms", "percent", "mode", LOOKS, D_GOSSIP_MS)
+    places = [place + 0.36 for place in range(len(D_GOSSIP_MS))]
+    published(odds, places, [100 * KNOWN[gossip_ms].value for gossip_ms in D_GOSSIP_MS])
+    categories(odds, [str(gossip_ms) for gossip_ms in D_GOSSIP_MS])
     odds.set(xlabel="gossip interval (ms)", ylabel="nodes that know (%)")
     odds.set_ylim(bottom=0)
     key_above(odds, [published_key()])
@@ -139,7 +139,7 @@ def _draw_sizes(axes: Axes, spread: Frame) -> None:
 def measure_t20(tables: Tables) -> Evidence:
     """Odds of an immediate collision with aligned rounds, against 2^k / 30; longer intervals have lower ones."""
     runs = where(tables["crdt-fig5.16/spread"], mode=ALIGNED, lag_ms=NEXT_MS, nodes=NODES)
-    odds = {gossip_ms: by_repetition(runs, "known_share", gossip_ms=gossip_ms) for gossip_ms in GOSSIP_MS}
+    odds = {gossip_ms: by_repetition(runs, "known_share", gossip_ms=gossip_ms) for gossip_ms in D_GOSSIP_MS}
     exact = [within(f"odds at {at} ms", samples(known), KNOWN[at].value, RATIO_TOLERANCE) for at, known in odds.items()]
     falling = [above(f"odds at {one} ms minus {two} ms", samples(odds[one] - odds[two])) for one, two in pairwise(odds)]
     return Evidence((*exact, *falling), tuple(falling))

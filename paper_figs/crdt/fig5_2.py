@@ -13,9 +13,10 @@ from analysis.verdicts import Claim, Evidence, Tables, at_most
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, D_LIMIT, ORACLE, QUEUE, at, limited
+from paper_figs.crdt.grids import D_LIMIT, at, limited
 from paper_figs.crdt.precision import draw_curves
 from paper_figs.crdt.runs import curves, per_run
+from paper_figs.crdt.variants import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, ORACLE, QUEUE
 from paper_figs.drawing import note, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above

@@ -13,42 +13,25 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from core.defaults import CAPACITY
-from core.records import Json, Options
+from core.records import Options
 from harness.experiment import RunSpec, Scale
 from paper_figs.crdt import readings
+from paper_figs.crdt.published import D_CAPACITY, D_RATE_RPS, FILL_S, NODES
+from paper_figs.crdt.variants import VARIANTS
 
-NODES = 30  # Table 4.1
-ROUND_MS = 300  # between a node's rounds of gossip, Table 4.1
 RANDOM_PHASES = "random phases"  # of the nodes' rounds
 CAPACITIES = (150, CAPACITY, 600)
-COUNTER, QUEUE, L, F, FL = "counter", "queue", "queue+L", "queue+F", "queue+F+L"
-EXTENSIONS = (COUNTER, QUEUE, L, F, FL)
-LOG = "sliding-log"  # 4.1.1, on many nodes
-ORACLE, CENTRAL_COUNTER, CENTRAL_QUEUE = "centralised", "central counter", "central queue"
 
 SMALL_NODES = 10  # instead of NODES
 SMALL_SPANS = {"A": "60s", "B-not-limited": "60s"}  # of data sets that last longer
 SMALL_DRAIN = "20s"  # nodes that never fall silent are waited for no longer
 
-D_LIMIT: Options = {"capacity": 5, "rate": "1"}  # Table 4.2
-C_USERS = 5_000  # thesis 4.3.4
+D_LIMIT: Options = {"capacity": D_CAPACITY, "rate": f"{D_RATE_RPS}"}
 C_SMALLER: dict[str, Options] = {  # scale -> options of data set C; the paper scale has the full one
     "small": {"users": 40, "requests": 4_000, "duration": "3min"},
     "tiny": {"users": 100, "requests": 10_000, "duration": "6min"},
     "quick": {"users": 120, "requests": 12_000, "duration": "8min"},
 }
-
-# label -> system and its options
-VARIANTS: dict[str, Json] = {
-    ORACLE: {"system": "centralised"},  # without delay: the ground truth (thesis 4.3.1)
-    COUNTER: {"system": "crdt-counter"},
-    QUEUE: {"system": "crdt-queue"},
-    L: {"system": "crdt-queue", "linf": True},
-    F: {"system": "crdt-queue", "frequency": True},
-    FL: {"system": "crdt-queue", "frequency": True, "linf": True},
-    LOG: {"system": "sliding-log"},
-}
-CENTRAL = {COUNTER: CENTRAL_COUNTER, QUEUE: CENTRAL_QUEUE}  # on one node
 
 
 def limited(
@@ -67,7 +50,7 @@ def limited(
     chosen = options or {}
     tokens = readings.CAPACITY.of(chosen) if capacity is None else capacity
     load: Options = {} if tokens == CAPACITY else {"capacity": tokens}  # without defaults: equal points are one run
-    limit = {**load, "rate": f"{tokens / 1000:g}"} if load else {}  # Table 4.1
+    limit = {**load, "rate": f"{tokens / FILL_S:g}"} if load else {}
     own = dict(VARIANTS[variant])
     system = own.pop("system")
     told = readings.of_system(system, chosen) if nodes > 1 else {}

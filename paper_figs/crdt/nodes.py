@@ -6,10 +6,11 @@ Data set B, substantial load.  Ours: the sweep.  The queue's window is a node's 
 from analysis.verdicts import Claim, Evidence, Tables
 from core.records import Options
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, at, limited
+from paper_figs.crdt.grids import at, limited
 from paper_figs.crdt.readings import OF_RUNS
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import with_seconds
+from paper_figs.crdt.variants import COUNTER, FL, ORACLE
 from paper_figs.drawing import mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above

@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from analysis.verdicts import Claim, Evidence, Tables, above, at_least, at_most, below
 from paper_figs.crdt import precision, usage
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, F
 from paper_figs.crdt.published import BANDWIDTH, MEMORY, RATIOS, SILENT_S, shares_of
 from paper_figs.crdt.runs import EXTENSIONS_NOTE
+from paper_figs.crdt.variants import COUNTER, FL, ORACLE, F
 from paper_figs.figure import Figure
 from paper_figs.series import by_repetition, samples
 

@@ -14,9 +14,11 @@ from analysis.verdicts import Claim, Evidence, Tables, above, at_most
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import COUNTER, FL, ORACLE, QUEUE, RANDOM_PHASES, ROUND_MS, at, limited, on_d, on_mesh
+from paper_figs.crdt.grids import RANDOM_PHASES, at, limited, on_d, on_mesh
+from paper_figs.crdt.published import DELAY_MS, DELAYED_GOSSIP_MS, ROUND_MS
 from paper_figs.crdt.readings import SOUND
 from paper_figs.crdt.runs import counts_of
+from paper_figs.crdt.variants import COUNTER, FL, ORACLE, QUEUE
 from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
@@ -24,10 +26,9 @@ from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.style import looks_of, series, style_of
 
-GOSSIP_MS, DELAY_MS = 200, 250  # 5.5
 LINE, STEP_MS = 6, 10  # nodes in a row; how finely they are asked
 SMALL_STEP_MS = 50  # at the scale small: each step takes 3 s
-LONGEST_MS = GOSSIP_MS + (LINE - 1) * (GOSSIP_MS + DELAY_MS)
+LONGEST_MS = DELAYED_GOSSIP_MS + (LINE - 1) * (DELAYED_GOSSIP_MS + DELAY_MS)
 DELAYS_MS = (0, 100, 250, 600)
 KEPT = "queue, last element kept"
 ON_D = {COUNTER: ("crdt-counter", {}), QUEUE: ("crdt-queue", {}), KEPT: ("crdt-queue", {"keep_last": 1})}
@@ -45,7 +46,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     """The line with and without delay; D by delay; crash and return."""
     delays_ms = scale.pick(tiny=(0, 600), quick=DELAYS_MS)
     step_ms = scale.pick(small=SMALL_STEP_MS, tiny=STEP_MS)
-    limit = {"capacity": 1, "rate": "0.2", "gossip": f"{GOSSIP_MS}ms", "overlay": "line"}
+    limit = {"capacity": 1, "rate": "0.2", "gossip": f"{DELAYED_GOSSIP_MS}ms", "overlay": "line"}
     load = {"lags": [f"{step_ms}ms"], "steps": LONGEST_MS // step_ms, "trials": 1, "spacing": "3s"}
     specs = [on_mesh("crdt-queue", limit, "probes", load, LINE, f"{delay_ms}ms") for delay_ms in (0, DELAY_MS)]
     specs.append(on_d(ORACLE))
@@ -100,7 +101,7 @@ def hops(known: Frame) -> Frame:
     inner["hop_ms"] = inner.groupby(["repetition", "delay"]).knows_ms.shift(-1) - inner.knows_ms
     inner = inner.dropna(subset="hop_ms").reset_index(drop=True)
     inner["delay_ms"] = inner.delay.str.removesuffix("ms").astype(int)
-    inner["missed_count"] = ((inner.hop_ms - STEP_MS / 2).clip(lower=0) // GOSSIP_MS).astype(int)
+    inner["missed_count"] = ((inner.hop_ms - STEP_MS / 2).clip(lower=0) // DELAYED_GOSSIP_MS).astype(int)
     columns = ["repetition", "delay_ms", "node", "hop_ms", "missed_count"]
     return inner[columns].astype({"repetition": "int64"})
 
@@ -108,7 +109,7 @@ def hops(known: Frame) -> Frame:
 def draw(tables: FigureTables) -> Drawing:
     """Three panels."""
     titles = (
-        f"rounds missed, gossip every {GOSSIP_MS} ms",
+        f"rounds missed, gossip every {DELAYED_GOSSIP_MS} ms",
         f"data set D, gossip every {ROUND_MS} ms",
         f"a node that re-joins at {BACK_S} s",
     )

@@ -11,10 +11,11 @@ from analysis.tables import collect
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, half_width, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment
-from paper_figs.crdt.grids import COUNTER, ORACLE, same
+from paper_figs.crdt.grids import same
 from paper_figs.crdt.published import shares_of
 from paper_figs.crdt.readings import of_data_set
 from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, counts_of, curves, per_run
+from paper_figs.crdt.variants import COUNTER, ORACLE
 from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import interval_table, intervals_of

@@ -1,14 +1,33 @@
 """The numbers that the thesis prints, each where it stands, and what they may mean.
 
-All that figures and claims compare themselves with comes from here; a test finds every text in our digest of the
-thesis, at the same claim.  The digest names sections, figures and tables, and no pages.
+All that figures and claims compare themselves with comes from here, and the set-up that they take over; a test finds
+every number in our digest of the thesis, at the same claim, and every page in the thesis' own lists.
 """
 
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import NamedTuple
 
-from paper_figs.crdt.grids import COUNTER, FL, F, L
+from paper_figs.crdt.variants import COUNTER, FL, F, L
+
+# Where numbers stand -> page: that of a figure or table, or on which the section begins (our copy marks no others).
+PAGES = {
+    "Fig. 4.2": 19, "Table 4.1": 34, "Table 4.2": 34, "4.3.4": 35, "Table 4.3": 37, "5.1.1": 39, "5.1.3": 40,
+    "5.2.1": 43, "5.2.2": 44, "5.2.3": 46, "5.2.4": 47, "5.3": 49, "5.4": 50, "5.5": 53,
+}  # fmt: skip
+
+# The set-up.
+NODES = 30  # Table 4.1
+ROUND_MS = 300  # between a node's rounds of gossip: Table 4.1
+FILL_S = 1_000  # from empty to full: 0.001 c tokens a second, Table 4.1
+THRESHOLD_MS = 2_400  # of frequency analysis: Table 4.2
+C_USERS = 5_000  # 4.3.4
+D_CAPACITY, D_RATE_RPS = 5, 1  # Table 4.3
+D_GOSSIP_MS = (300, 450, 900)  # Table 4.3
+D_SPAN_S, D_EVERY_MS = 100, 900  # of data set D, and between its requests: 4.3.4
+LOG_CAPACITY, LOG_RATE_RPS = 4, 1  # Fig. 4.2
+REST_S = 60  # the queues converge at least so much later: 5.1.3
+DELAYED_GOSSIP_MS, DELAY_MS = 200, 250  # 5.5
 
 MEMORY, MEASURED, BANDWIDTH = "state_byte_seconds", "allocated_byte_seconds", "sent_bytes"  # areas of ``usage``
 SPOTIFY = "spotify"  # the real system, secret
@@ -21,6 +40,11 @@ class PrintedNumber(NamedTuple):
     where: str
     text: str
     readings: tuple[float, ...]  # what it may mean; the nearest to what is measured counts
+
+    @property
+    def page(self) -> int:
+        """Of the place where it stands."""
+        return PAGES[self.where]
 
     @property
     def value(self) -> float:

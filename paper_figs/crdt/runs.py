@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from core.defaults import CAPACITY
-from paper_figs.crdt.grids import CENTRAL, VARIANTS
+from paper_figs.crdt.variants import CENTRAL, VARIANTS
 from paper_figs.light import Data, Frame, SparkFrame
 from paper_figs.series import case_of, joined, with_point
 

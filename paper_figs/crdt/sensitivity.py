@@ -11,10 +11,11 @@ from itertools import product
 from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.crdt import readings
-from paper_figs.crdt.grids import CAPACITIES, COUNTER, FL, ORACLE, F, at, limited
+from paper_figs.crdt.grids import CAPACITIES, at, limited
 from paper_figs.crdt.published import BANDWIDTH, MEMORY
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, per_run
 from paper_figs.crdt.usage import ratio, with_seconds
+from paper_figs.crdt.variants import COUNTER, FL, ORACLE, F
 from paper_figs.drawing import log_axis, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, legend_above

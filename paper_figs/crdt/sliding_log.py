@@ -15,9 +15,11 @@ from analysis.verdicts import Claim, Evidence, Tables, above, at_most, within
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.crdt.grids import LOG, ORACLE, QUEUE, at, limited, on_mesh
+from paper_figs.crdt.grids import at, limited, on_mesh
+from paper_figs.crdt.published import LOG_CAPACITY, LOG_RATE_RPS
 from paper_figs.crdt.readings import OF_RUNS
 from paper_figs.crdt.runs import counts_of
+from paper_figs.crdt.variants import LOG, ORACLE, QUEUE
 from paper_figs.drawing import INK, categories, curve, marks, mean_bars, mean_lines, panels
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, legend_above
@@ -25,8 +27,8 @@ from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import samples, where, with_point
 from paper_figs.style import Style, style_of
 
-LIMIT: dict[str, object] = {"capacity": 4, "rate": "1"}  # 4.1.1
-LIFE_S = 4  # c / r, Eq. (4.1)
+LIMIT: Options = {"capacity": LOG_CAPACITY, "rate": f"{LOG_RATE_RPS}"}
+LIFE_S = LOG_CAPACITY // LOG_RATE_RPS  # Eq. (4.1)
 SYSTEMS = {LOG: LOG, "crdt-queue": "central queue", ORACLE: ORACLE}  # -> style
 SATURATED = {"at": ["0ms"] * 4, "period": "10ms", "repeats": 1_601}
 AT_S = (1.0, 2.0, 3.0, 3.5, 4.0)  # the last is the thesis'

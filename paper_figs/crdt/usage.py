@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from analysis.tables import collect, computed_once
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, above, below, t_interval, within
 from harness.experiment import Experiment
-from paper_figs.crdt.grids import COUNTER, same
+from paper_figs.crdt.grids import same
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, PrintedNumber
 from paper_figs.crdt.readings import of_data_set
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, curves, per_run
+from paper_figs.crdt.variants import COUNTER
 from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import interval_table, intervals_of

@@ -28,14 +28,21 @@ from paper_figs.srtm import p99 as shared
 from paper_figs.srtm import readings
 from paper_figs.srtm.grids import FEWER, arrivals, at, group_searches, grouped, most_brokers
 from paper_figs.srtm.p99 import SLO_MARGIN, by_arrivals, called, measured, meets_slo, per_run, slo_of, slopes, summary
-from paper_figs.srtm.published import ITS_BROKERS, LARGEST_GROUP, LARGEST_SPREAD_MS, SPREAD_GROUP
+from paper_figs.srtm.published import (
+    ITS_BROKERS,
+    LARGEST_GROUP,
+    LARGEST_SPREAD_MS,
+    PUBLISHER_RPS,
+    SMALL_SPREAD_PERCENT,
+    SPREAD_GROUP,
+)
 
 SYSTEMS = ("srtm", "max-min")
 FORCED = "max-min-forced"
 GROUP_SIZE = "group size (publishers)"
 HALF = 0.5  # published counts are whole numbers: half a unit is their rounding
 OVER_SLO = f"{SLO_MARGIN:g} x SLO"
-SMALL_MS = 4  # VI-D: "a few percents of the average message inter-arrival time", which is 100 ms
+SMALL_MS = round(10 * SMALL_SPREAD_PERCENT / PUBLISHER_RPS)
 
 
 # --- grids -----------------------------------------------------------------------------------------

@@ -8,12 +8,17 @@ import pytest
 PAPERS = Path(__file__).resolve().parents[3] / "shared" / "papers"
 
 
-def digest(name: str) -> str:
-    """A digest as one line, without the marks of emphasis."""
+def paper(name: str) -> str:
+    """A paper or a digest, as it is."""
     path = PAPERS / name
     if not path.is_file():
-        pytest.skip(f"the digest {name} is not beside this checkout, in {Path('..') / 'shared' / 'papers'}")
-    return " ".join(path.read_text().replace("**", "").split())
+        pytest.skip(f"{name} is not beside this checkout, in {Path('..') / 'shared' / 'papers'}")
+    return path.read_text()
+
+
+def digest(name: str) -> str:
+    """A digest, or a paper, as one line, without the marks of emphasis."""
+    return " ".join(paper(name).replace("**", "").split())
 
 
 def numbers_of(module: ModuleType) -> set[str]:

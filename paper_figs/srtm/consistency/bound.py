@@ -1,10 +1,10 @@
 """What a second broker costs by theory, and why two claims exclude each other."""
 
-from paper_figs.srtm.published import BATCH
+from paper_figs.srtm.published import BATCH, PUBLISHER_RPS
 from systems.parts.envelope import QUANTILE, RATE_FACTOR
 from systems.parts.md1 import wait_probability
 
-PUBLISHERS, PUBLISHER_RPS = 10_000, 10.0  # Fig. 5b and 6b, the right end
+PUBLISHERS = 10_000  # Fig. 5b and 6b, the right end
 EXCLUSION = (
     "R11 needs a second broker by estimate at 8,000 and at 10,000 publishers of batch 10 but none at 4,000, so mcap is "
     "below 90,000; then Conc begins with two brokers on the idle ones of Fig. 5b as well, where R5 allows 1 ms and the "

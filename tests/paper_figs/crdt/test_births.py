@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from paper_figs.crdt.grids import COUNTER, EXTENSIONS, FL
 from paper_figs.crdt.readings import IDENTITY
+from paper_figs.crdt.variants import COUNTER, EXTENSIONS, FL
 from tests.births import LEDGER, SEEDS, SEEDS_A, Rest, barely, spread_s
 
 

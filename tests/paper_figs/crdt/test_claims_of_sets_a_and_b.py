@@ -8,8 +8,8 @@ import pytest
 
 from analysis.verdicts import Judgement, judge
 from paper_figs.crdt import data_set_a, fig5_2, nodes, one_user
-from paper_figs.crdt.grids import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, FL, ORACLE, QUEUE, F, L
 from paper_figs.crdt.usage import BANDWIDTH, MEMORY
+from paper_figs.crdt.variants import CENTRAL_COUNTER, CENTRAL_QUEUE, COUNTER, FL, ORACLE, QUEUE, F, L
 from tests.paper_figs.tables import (
     Case,
     Frames,

@@ -8,7 +8,9 @@ import pytest
 from analysis.verdicts import Judgement, judge
 from paper_figs.crdt import ablations, fig5_15, fig5_16, outlook
 from paper_figs.crdt.data_set_c import slopes, while_they_come
-from paper_figs.crdt.grids import C_SMALLER, C_USERS, COUNTER, FL, LOG, QUEUE
+from paper_figs.crdt.grids import C_SMALLER
+from paper_figs.crdt.published import C_USERS
+from paper_figs.crdt.variants import COUNTER, FL, LOG, QUEUE
 from paper_figs.series import case_of
 from tests.paper_figs.tables import (
     Case,
@@ -234,8 +236,8 @@ def test_rounds_missed_are_a_nodes_own_rounds_before_it_passes_an_element_on(hop
 
 @pytest.mark.parametrize("delay_ms", [0, 100, 250, 600])
 def test_they_are_those_while_the_message_was_under_way(delay_ms: int) -> None:
-    for wait_ms in range(5, outlook.GOSSIP_MS, 10):  # from a node's being told, at 0, to its next round
-        rounds_ms = [wait_ms - outlook.GOSSIP_MS * n for n in range(10)]
+    for wait_ms in range(5, outlook.DELAYED_GOSSIP_MS, 10):  # from a node's being told, at 0, to its next round
+        rounds_ms = [wait_ms - outlook.DELAYED_GOSSIP_MS * n for n in range(10)]
         missed = sum(-delay_ms < round_ms <= 0 for round_ms in rounds_ms)
         known = pd.DataFrame([{"repetition": 0, "delay": f"{delay_ms}ms", "node": f"n{n}",
                                "knows_ms": float(wait_ms + delay_ms) * n} for n in range(1, 4)])  # fmt: skip

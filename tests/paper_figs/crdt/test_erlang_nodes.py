@@ -16,7 +16,8 @@ from harness.experiment import SCALES, RunSpec, repeated
 from harness.run import check_point, resolve
 from paper_figs import load_figure
 from paper_figs.crdt import erlang
-from paper_figs.crdt.grids import COUNTER, F, limited
+from paper_figs.crdt.grids import limited
+from paper_figs.crdt.variants import COUNTER, F
 from studies.erlang import study as erlang_study
 from studies.erlang import virtual
 from studies.erlang.study import STUDY, Config

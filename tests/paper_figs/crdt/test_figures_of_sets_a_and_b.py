@@ -10,9 +10,9 @@ from harness.experiment import SCALES
 from harness.run import check_point, resolve
 from paper_figs import load_figure
 from paper_figs.crdt import fig5_2, precision, usage
-from paper_figs.crdt.grids import CENTRAL_QUEUE, COUNTER, FL, ORACLE
 from paper_figs.crdt.published import RATIOS, more
 from paper_figs.crdt.runs import _ended_as_zero, counts_of
+from paper_figs.crdt.variants import CENTRAL_QUEUE, COUNTER, FL, ORACLE
 
 KEYS = ("crdt-fig4.6", *(f"crdt-fig5.{n}" for n in range(1, 13)), "crdt-sensitivity", "crdt-nodes")
 

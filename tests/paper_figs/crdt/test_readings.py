@@ -5,8 +5,9 @@ import pytest
 from harness.experiment import SCALES
 from harness.run import check_point, resolve
 from paper_figs import load_figure
-from paper_figs.crdt.grids import FL, LOG, ORACLE, limited
+from paper_figs.crdt.grids import limited
 from paper_figs.crdt.readings import UNIT
+from paper_figs.crdt.variants import FL, LOG, ORACLE
 from systems.parts.erlang_terms import UNITS
 
 MEASURED = ("crdt-counter", "crdt-queue")

@@ -17,6 +17,7 @@ SENTENCES = {  # constants -> what the digest says with them
     "SLO_MS": f"stays under the SLO ({p.SLO_MS:g} ms)",
     "BROKERS": f"two carrying {p.BROKERS} brokers of 2 cores",
     "PUBLISHERS BATCH": f"Setting: {p.PUBLISHERS:,} publishers, 10 msg/s, batch {p.BATCH}, empty brokers",
+    "PUBLISHER_RPS": f"too), {p.PUBLISHER_RPS:g} msg/s each unless said",
     "FIG4_PUBLISHERS": f"| Fig. 4 | {p.FIG4_PUBLISHERS:,} publishers: p99 very large at k=1",
     "REPORT_FIG6A_P99_MS": f"p99 grows with k; {p.REPORT_FIG6A_P99_MS} ms at k={p.BROKERS}",
     "INITIAL_LOADS_RPS": f"with initial loads {THOUSANDS} kmsg/s",
@@ -32,13 +33,20 @@ SENTENCES = {  # constants -> what the digest says with them
 }
 
 
+SMALL = "when variations in arrival times are small (a few percents of the average message inter-arrival time)"
+
+
 @pytest.mark.parametrize("names", SENTENCES)
 def test_the_digest_says_so(names: str) -> None:
     assert SENTENCES[names] in digest("srtm.md")
 
 
 def test_every_number_is_held() -> None:
-    assert {name for names in SENTENCES for name in names.split()} == numbers_of(p)
+    assert {name for names in SENTENCES for name in names.split()} | {"SMALL_SPREAD_PERCENT"} == numbers_of(p)
+
+
+def test_small_spreads_are_a_few_percent() -> None:
+    assert SMALL in digest("000_08a92cf3fe13331a.txt") and 3 <= p.SMALL_SPREAD_PERCENT <= 5
 
 
 def test_the_overhead_of_a_round_is_what_the_seconds_leave() -> None:
