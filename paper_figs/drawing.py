@@ -9,23 +9,25 @@ What is logarithmic is made so before anything is drawn: whiskers that reach 0 a
 mean.  Neither seaborn nor matplotlib is imported at module level.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Literal
+from math import log10
+from typing import Literal, NamedTuple
 
 from analysis.verdicts import Interval, t_interval
 from core.records import Options
-from paper_figs.intervals import Intervals, ends, intervals_by, whiskers
+from paper_figs.intervals import Intervals, bounded, ends, intervals_by, whiskers
 from paper_figs.light import Axes, Drawing, Frame, Values
-from paper_figs.sheets import keep_sheet
 from paper_figs.style import PANEL_INCHES, Looks, Style
 
 Side = Literal["x", "y"]
 
 INK, GREY, WHITE = "#000000", "#555555", "#ffffff"
+WHISKER = Style("", INK, "", "-")  # an interval alone, at the end of a bar
 DASHED = (0.0, (4.0, 3.0))
 TEXT, SMALL = 7.0, 6.5  # points: names and keys; notes
+DECADE_POINTS = 37.0  # a log axis' decade in which 1, 2 and 5 have room
 
 
 # --- sheets --------------------------------------------------------------------------------------
@@ -113,17 +115,29 @@ def curve(
     x: Values,
     y: Values,
     look: Style,
-    band: tuple[Values, Values] | None = None,
     width: float = 1.2,
     alpha: float = 1.0,
     stairs: bool = False,
 ) -> None:
-    """A line without markers, with a ``band`` from low to high; ``stairs``: a value holds until the next x."""
+    """A line without markers; ``stairs``: a value holds until the next x."""
     style = "steps-post" if stairs else "default"
     axes.plot(x, y, color=look.colour, linestyle=look.dashes, linewidth=width, alpha=alpha, drawstyle=style)
-    if band is not None:
-        low, high = band
-        axes.fill_between(x, low, high, color=look.colour, alpha=0.2, linewidth=0, step="post" if stairs else None)
+
+
+def interval_curve(
+    axes: Axes,
+    x: Values,
+    mean: Values,
+    low: Values,
+    high: Values,
+    look: Style,
+    width: float = 1.2,
+    stairs: bool = False,
+) -> None:
+    """A line through means in a band from low to high, their 95 % intervals; no band where one is infinite or null."""
+    curve(axes, x, mean, look, width, stairs=stairs)
+    ends: Options = {"y1": bounded(low), "y2": bounded(high), "step": "post" if stairs else None}
+    axes.fill_between(x, **ends, color=look.colour, alpha=0.2, linewidth=0)
 
 
 def mean_lines(
@@ -175,15 +189,17 @@ def interval_points(
     lying: bool = False,
     joined: bool = False,
     size: float = 4.5,
+    caps: float = 2.0,
 ) -> None:
     """Points with the intervals that the caller has (see ``intervals_of``); an infinite one is left out.
 
-    ``lying``: values along x, ``at`` along y; ``joined``: by a line in the look's dashes.
+    ``lying``: values along x, ``at`` along y; ``joined``: by a line in the look's dashes; ``caps``: points, 0 for
+    whiskers that stand close.
     """
     mean, error = [point.mean for point in intervals], whiskers(intervals, _is_log(axes, "x" if lying else "y"))
     place: Options = {"x": mean, "y": at, "xerr": error} if lying else {"x": at, "y": mean, "yerr": error}
     line: Options = {"color": look.colour, "linestyle": look.dashes if joined else "none", "linewidth": 1.2}
-    axes.errorbar(**place, elinewidth=0.8, capsize=2, **line, **marker_of(look, size))
+    axes.errorbar(**place, elinewidth=0.8, capsize=caps, **line, **marker_of(look, size))
 
 
 def marks(axes: Axes, x: Values, y: Values, look: Style, size: float = 4.0, alpha: float = 1.0) -> None:
@@ -251,53 +267,45 @@ def interval_bars(
     """Bars with the intervals that the caller has; ``lying``: along x."""
     mean, error = [point.mean for point in intervals], whiskers(intervals, _is_log(axes, "x" if lying else "y"))
     whisker = {"elinewidth": 0.8, "capsize": 1.5, "ecolor": INK}
-    bar: Options = {"color": look.colour, "alpha": alpha, "linewidth": 0, "error_kw": whisker}
-    if lying:
-        axes.barh(at, mean, width, xerr=error, **bar)
-    else:
-        axes.bar(at, mean, width, yerr=error, **bar)
+    error_of: Options = {"xerr" if lying else "yerr": error, "error_kw": whisker}
+    bar: Options = {"color": look.colour, "alpha": alpha, "linewidth": 0, **error_of}
+    (axes.barh if lying else axes.bar)(at, mean, width, **bar)
+
+
+class Part(NamedTuple):
+    """One part of ``stacked_bars``: its length in each bar, its look (open: an outline), and how it is filled."""
+
+    lengths: Values
+    look: Style
+    alpha: float = 1.0
+    hatch: str = ""
+
+
+def stacked_bars(
+    axes: Axes,
+    at: Values,
+    parts: Sequence[Part],
+    width: float = 0.8,
+    begin: Values | None = None,
+    lying: bool = False,
+    edge: str = "",
+) -> None:
+    """Bars of ``parts``, one on the other, the first one from ``begin`` (default: 0); ``lying``: along x.
+
+    ``edge``: a colour around each part.  Intervals are the caller's to draw, in ``WHISKER``.
+    """
+    ends = [0.0] * len(at) if begin is None else list(begin)
+    for lengths, look, alpha, hatch in parts:
+        line: Options = {"edgecolor": edge or look.colour, "linewidth": 0.9 if edge or look.is_open else 0.0}
+        fill: Options = {"color": WHITE if look.is_open else look.colour, "alpha": alpha, "hatch": hatch, **line}
+        fill = {**fill, "left" if lying else "bottom": ends}
+        (axes.barh if lying else axes.bar)(at, lengths, width, **fill)
+        ends = [end + length for end, length in zip(ends, lengths, strict=True)]
 
 
 def beside(count: int, span: float) -> list[float]:
     """Where ``count`` things stand side by side, about 0, each in the middle of its part of ``span``."""
     return [span * ((n + 0.5) / count - 0.5) for n in range(count)]
-
-
-# --- tables -------------------------------------------------------------------------------------
-
-
-def draw_table(
-    axes: Axes,
-    header: Sequence[str],
-    rows: Sequence[Sequence[str]],
-    widths: Sequence[float],
-    title: str = "",
-    rules_after: Sequence[int] = (),
-    shades: Mapping[tuple[int, int], float] | None = None,
-) -> None:
-    """Text in columns of relative ``widths``, with rules above, below the header and below; the first is set left.
-
-    ``rules_after``: rows (from 0) that get a thin rule below them; ``shades``: of cells, from 0 (none) to 1.
-    """
-    keep_sheet(axes, header, rows, title)
-    axes.axis("off")
-    edges = [sum(widths[:column]) / sum(widths) for column in range(len(widths) + 1)]
-    height = 1.0 / (len(rows) + 1.4)
-    for (line, column), shade in (shades or {}).items():
-        top = 1.0 - height * (line + 1.2)
-        box = [edges[column], edges[column + 1]], [top - height] * 2, [top] * 2
-        axes.fill_between(*box, color="#0072B2", alpha=0.6 * shade, linewidth=0, transform=axes.transAxes)
-    for line, cells in enumerate([header, *rows]):
-        y, weight = 1.0 - height * (line + 0.5 + (0.2 if line else 0.0)), "normal" if line else "bold"
-        for column, text in enumerate(cells):
-            x, side = (edges[0], "left") if column == 0 else ((edges[column] + edges[column + 1]) / 2, "center")
-            axes.text(x, y, text, transform=axes.transAxes, ha=side, va="center", fontsize=7.5, fontweight=weight)
-    lines = [(1.0, 1.2), (1.0 - 1.1 * height, 0.7), (1.0 - height * (len(rows) + 1.3), 1.2)]
-    lines += [(1.0 - height * (row + 2.2), 0.4) for row in rules_after]
-    for y, width in lines:
-        axes.plot([0, 1], [y, y], transform=axes.transAxes, color="#333333", linewidth=width, clip_on=False)
-    if title:
-        axes.set_title(title, loc="left", fontsize=8)
 
 
 # --- axes ----------------------------------------------------------------------------------------
@@ -320,19 +328,25 @@ def log_axis(
     from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 
     scale, axis = (axes.set_yscale, axes.yaxis) if side == "y" else (axes.set_xscale, axes.xaxis)
-    if linear_below:
-        scale("symlog", linthresh=linear_below, linscale=linear_share)
-    else:
-        scale("log")
-    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+    told: Options = {"linthresh": linear_below, "linscale": linear_share} if linear_below else {}
+    scale("symlog" if told else "log", **told)
+    has_room = side == "x" or at or told
+    axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value) if has_room else _in_decades(axes, value)))
     if at:
         axis.set_major_locator(FixedLocator(list(at)))
         axis.set_minor_locator(NullLocator())
         if names:
             axis.set_ticks(list(at), list(names))
     elif not linear_below:
-        axis.set_major_locator(LogLocator(subs=list(steps)))
+        axis.set_major_locator(LogLocator(subs=list(steps), numticks=99))
     axis.set_minor_formatter(NullFormatter())
+
+
+def _in_decades(axes: Axes, value: float) -> str:
+    """What stands at a step of a logarithmic y: between the decades nothing where these are too low for text."""
+    low, high = (log10(end) for end in sorted(axes.get_ylim()))
+    points = 72 * axes.get_window_extent().height / axes.figure.dpi
+    return plain(value) if points > DECADE_POINTS * (high - low) or log10(value) % 1 == 0 else ""
 
 
 def plain(value: float) -> str:

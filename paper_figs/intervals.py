@@ -7,7 +7,7 @@ from math import exp, inf, log
 import numpy as np
 
 from analysis.verdicts import Interval, t_interval
-from paper_figs.light import Floats, Frame, Series
+from paper_figs.light import Floats, Frame, Series, Values
 from paper_figs.series import frame_of
 
 Intervals = Sequence[Interval]
@@ -24,6 +24,11 @@ def interval_table(columns: Sequence[str], rows: Iterable[tuple[Sequence[object]
     """Of rows of names and samples: ``columns``, and the samples' mean, low, high (95 % interval) and count."""
     measured = [(*names, *astuple(t_interval(values))) for names, values in rows]
     return frame_of(measured, [*columns, "mean", "low", "high", "count"])
+
+
+def around(mean: float, half: float, count: int) -> Interval:
+    """An interval of so many, half as wide as ``half``; infinite, of a single one."""
+    return Interval(mean, mean - half, mean + half, count) if count > 1 else Interval(mean, -inf, inf, count)
 
 
 def floored(interval: Interval) -> Interval:
@@ -51,7 +56,13 @@ def whiskers(intervals: Intervals, is_log: bool = False) -> Floats:
     if is_log:
         low = np.where((low > 0) | np.isinf(low), low, LEAST_SHARE * mean)
     error = np.maximum(np.array([mean - low, high - mean]), 0.0)
-    return np.where(np.isfinite(error), error, np.nan)
+    return np.where(np.isfinite(error).all(axis=0), error, np.nan)
+
+
+def bounded(ends: Values) -> Floats:
+    """Ends of intervals; nothing (NaN) for one that is infinite: of a single repetition there is none."""
+    every = np.asarray(ends, dtype=float)
+    return np.where(np.isfinite(every), every, np.nan)
 
 
 def ends(values: Series, is_log: bool) -> tuple[float, float]:

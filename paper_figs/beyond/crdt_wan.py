@@ -15,7 +15,19 @@ from core.units import SECOND_NS
 from harness.experiment import LIVE_REPETITIONS, Experiment, RunSpec, Scale
 from paper_figs.beyond import wan
 from paper_figs.beyond.wan import FLIPPED, LIVE_CLAIM, NAMES, VIRTUAL, draw_flips, from_zero, look_of
-from paper_figs.drawing import GREY, categories, curve, interval_points, log_axis, marks, panels, rule
+from paper_figs.drawing import (
+    GREY,
+    WHISKER,
+    Part,
+    categories,
+    curve,
+    interval_points,
+    log_axis,
+    marks,
+    panels,
+    rule,
+    stacked_bars,
+)
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored
 from paper_figs.keys import key, key_above, legend_above
@@ -25,7 +37,6 @@ from paper_figs.style import Style, style_of
 
 WITHIN = 0.95, 1.05  # ours, set before results: admitted totals of both testbeds
 FLOOR_MS = 0.01  # of a log axis: virtual time decides at once
-WHISKER = Style("", "#333333", "", "-")
 
 
 def points(scale: Scale, options: Options) -> list[RunSpec]:
@@ -96,13 +107,12 @@ def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
     from matplotlib.patches import Patch
 
     for place, name, testbed, group in _groups(runs, names):
-        live, colour = testbed != VIRTUAL, style_of(name).colour
-        at, face = place + (0.2 if live else -0.2), colour if live else "white"
-        admitted, rejected = 100 * group.false_admit_share.mean(), 100 * group.false_reject_share.mean()
-        bar: Options = {"width": 0.36, "edgecolor": colour, "linewidth": 0.9, "color": face}
-        axes.bar(at, admitted, **bar)
-        axes.bar(at, rejected, bottom=admitted, alpha=0.45, hatch="////", **bar)
-        interval_points(axes, [at], [floored(t_interval(samples(100 * group.error_share)))], WHISKER)
+        look = style_of(name)._replace(is_open=testbed == VIRTUAL)
+        admitted, rejected = ([100 * group[f"false_{what}_share"].mean()] for what in ("admit", "reject"))
+        parts = [Part(admitted, look), Part(rejected, look, 0.45, "////")]
+        at = [place + (-0.2 if look.is_open else 0.2)]
+        stacked_bars(axes, at, parts, 0.36, edge=look.colour)
+        interval_points(axes, at, [floored(t_interval(samples(100 * group.error_share)))], WHISKER)
     categories(axes, [style_of(name).label for name in names])
     axes.set_ylabel("of all requests (%)")
     axes.set_ylim(0, 1.1 * max(axes.get_ylim()[1], 0.1))

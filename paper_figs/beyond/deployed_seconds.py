@@ -9,7 +9,7 @@ from core.records import Options
 from harness.experiment import LIVE_REPETITIONS, Experiment
 from paper_figs.beyond import grants
 from paper_figs.beyond.contenders import CONTENDERS, FAST
-from paper_figs.drawing import curve, log_axis, panels, rule, title
+from paper_figs.drawing import interval_curve, log_axis, panels, rule, title
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, legend_above, rule_key
 from paper_figs.light import Data, Drawing
@@ -39,7 +39,7 @@ def draw(tables: FigureTables) -> Drawing:
         log_axis(panel, at=(0, 1, 5, 20, 100), linear_below=1, linear_share=0.4)
         for shape, look in SHOWN.items():
             part = seconds[(seconds.name == name) & (seconds["shape"] == shape)].sort_values("t_s")
-            curve(panel, part.t_s, part.admitted_rps, look, stairs=True)
+            interval_curve(panel, part.t_s, part.admitted_rps, part.low.clip(lower=0), part.high, look, stairs=True)
         rule(panel, FAST.count, reference=True)
         panel.set_ylim(-0.1, 150)
         title(panel, CONTENDERS[name].look.label)
@@ -56,9 +56,9 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 NOTES = (
-    "One key, offered 5 times its limit of 20 a second over five cities; means over the repetitions. A limiter whose "
-    "nodes learn of each other late lets through several times the limit before it notices, and nothing for as long "
-    "afterwards: its mean can be right all the same."
+    "One key, offered 5 times its limit of 20 a second over five cities; means over the repetitions, bands: 95 % "
+    "intervals. A limiter whose nodes learn of each other late lets through several times the limit before it "
+    "notices, and nothing for as long afterwards: its mean can be right all the same."
 )
 TITLE = "Admitted in each second, at 5 times 20 a second"
 EXPERIMENT = Experiment("deployed-seconds", TITLE, "ours", partial(grants.points, FAST), repetitions=LIVE_REPETITIONS)

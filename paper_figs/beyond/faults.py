@@ -42,6 +42,11 @@ def lasts_s(bad: Series, step_s: int, since_s: int) -> float | None:
     return None if last == bad.index.max() else float(last + step_s - since_s)
 
 
+def held(values: Series) -> list[float]:
+    """Of the stairs at ``edges``: the last interval's value holds to its end."""
+    return [*values, values.iloc[-1]]
+
+
 def edges(starts_s: Series, step_s: int) -> list[float]:
     """Of the stairs of intervals that begin at ``starts_s``."""
     return [*starts_s, starts_s.iloc[-1] + step_s]

@@ -13,6 +13,7 @@ from paper_figs.beyond import contenders
 from paper_figs.beyond.contenders import CONTENDERS, ORACLE, OURS, PRODUCTS, REPLICATED, Regime
 from paper_figs.beyond.wan import with_cities
 from paper_figs.figure import FigureTables
+from paper_figs.intervals import interval_table
 from paper_figs.light import Data, Frame, SparkFrame
 from paper_figs.series import by_repetition, joined, samples, where
 
@@ -79,16 +80,21 @@ def groups_of(data: Data, requests: SparkFrame, runs: Frame, by: Sequence[str] =
 
 
 def seconds_of(data: Data, regime: Regime) -> Frame:
-    """offered_rps and admitted_rps of a key in each second, means over the repetitions: by name, shape, factor, t_s."""
+    """What is admitted of a key in each second over the repetitions: by name, shape, factor, t_s.
+
+    offered_rps and admitted_rps, means; low, high (95 % interval) and count of what is admitted.
+    """
     from analysis import deployed
 
     runs = contenders.runs_of(data)
     group = ["run_id", "shape", "factor", "t_ns"]
     frame = collect(deployed.admitted_over_time(in_groups(data, regime)), group)
     frame = frame.merge(runs.loc[runs.name != ORACLE, ["run_id", "name"]], on="run_id")
-    means = frame.groupby(["name", *group[1:]], as_index=False)[["offered_rps", "admitted_rps"]].mean()
-    means["t_s"] = means.pop("t_ns") / 1e9
-    return means
+    point = ["name", "shape", "factor", "t_s"]
+    groups = frame.assign(t_s=frame.t_ns / 1e9).groupby(point)
+    offered_rps = groups.offered_rps.mean().reset_index()
+    admitted = interval_table(point, [(names, samples(values)) for names, values in groups.admitted_rps])
+    return offered_rps.merge(admitted.rename(columns={"mean": "admitted_rps"}), on=point)
 
 
 def _cities(waits: SparkFrame, runs: Frame) -> Frame:

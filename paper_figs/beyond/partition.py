@@ -10,14 +10,16 @@ of the same user is no error here, only more or fewer admissions than the oracle
 from itertools import product
 
 from analysis.tables import collect
+from analysis.verdicts import Interval, half_width
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, lasts_s, scenario_of
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, oracle, order_of, point, points_of
 from paper_figs.beyond.load import THRESHOLD, Load
-from paper_figs.drawing import INK, log_axis, note, panels, title
+from paper_figs.drawing import GREY, INK, interval_points, log_axis, note, panels, title
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import around, floored
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import frame_of
@@ -29,13 +31,15 @@ LOAD = Load("data-set", {"set": "A", "capacity": 30, "rate": "0.3"}, 30, "0.3", 
 FROM_S, UNTIL_S = 90, 150
 STEP_S = 10
 ORACLES_SERVER = "n2"  # up in every scenario
-TICKS = (-50, -10, 0, 10, 50)  # % on the y axis, which is logarithmic beyond 10
+TICKS = (-100, -10, 0, 10, 100)  # % on the y axis, which is logarithmic beyond 10
 AREAS = {  # kind of error: its key, and how dark it is
     "surplus": (Style("more admitted than by the oracle", "#555555", "", "-"), 0.9),
     "deficit": (Style("fewer admitted", "#555555", "", "-"), 0.45),
 }
+SPREAD = Style("95 % interval", GREY, "", "-")
 USUAL, LASTS = Style("the same without a fault", INK, "", "-"), Style("while the fault lasts", "#eeeeee", "", "-")
 ROOM = 120.0  # times their reach, above the curves, for words
+COUNTS = {"surplus": "greatest(more, 0)", "deficit": "greatest(-more, 0)", "lost": "lost", "offered": "offered"}
 RECOVERED = 0.03  # ours: of the requests of an interval; errors no further above those without a fault
 
 
@@ -91,15 +95,15 @@ def error_curves(data: Data) -> Frame:
     """One row a limiter, scenario and interval: name, scenario, t_s (its start), sums over the ``runs`` (repetitions).
 
     Of the requests of a user that were decided within an interval: how many more were admitted than by the oracle
-    (surplus), or fewer (deficit); lost, offered.
+    (surplus), or fewer (deficit); lost, offered.  surplus_half, deficit_half: of the 95 % interval of their share of
+    the offered ones over repetitions, half the width; null of a single one.
     """
     from pyspark.sql import functions as f
 
     runs = scenarios_of(data)
     runs = runs[runs.name.isin(order_of(runs.name))]
-    counts = {"surplus": "greatest(more, 0)", "deficit": "greatest(-more, 0)", "lost": "lost", "offered": "offered"}
     if runs.empty or data.spark is None:
-        return frame_of([], ["name", "scenario", "t_s", *counts, "runs"])
+        return frame_of([], ["name", "scenario", "t_s", *COUNTS, "runs", *map(half_of, AREAS)])
     oracles = data.spark.createDataFrame(runs[["run_id", "oracle_run_id"]].astype(str))
     is_lost, admitted = f.col("decision") == "lost", (f.col("decision") == "admit").cast("int")
     theirs = data.requests.select(f.col("run_id").alias("oracle_run_id"), "request_id", admitted.alias("there"))
@@ -111,11 +115,24 @@ def error_curves(data: Data) -> Frame:
         here.groupBy("run_id", "user", step)
         .agg(*kinds)
         .groupBy("run_id", "t_s")
-        .agg(*(f.expr(f"sum({what})").alias(name) for name, what in counts.items()))
+        .agg(*(f.expr(f"sum({what})").alias(name) for name, what in COUNTS.items()))
     )
     of_runs = collect(sums, ["run_id", "t_s"]).merge(runs, on="run_id")
-    grouped = of_runs.groupby(["name", "scenario", "t_s"], sort=True)
-    return grouped[list(counts)].sum().assign(runs=grouped.run_id.nunique()).reset_index()
+    return over_repetitions(of_runs)
+
+
+def over_repetitions(of_runs: Frame) -> Frame:
+    """The curves of ``error_curves``, from a row a run and interval: COUNTS, run_id, name, scenario, t_s."""
+    shares = of_runs[list(AREAS)].div(of_runs.offered, axis=0).add_suffix("_share")
+    grouped = of_runs.join(shares).groupby(["name", "scenario", "t_s"], sort=True)
+    sizes = grouped.run_id.nunique()
+    halves = {half_of(kind): sizes.map(half_width) * grouped[f"{kind}_share"].std() for kind in AREAS}
+    return grouped[list(COUNTS)].sum().assign(runs=sizes, **halves).reset_index()
+
+
+def half_of(kind: str) -> str:
+    """The column with half the width of a share's interval."""
+    return f"{kind}_half"
 
 
 def recovery(curves: Frame) -> Frame:
@@ -164,14 +181,14 @@ def draw(tables: FigureTables) -> Drawing:
     for panel in axes[-columns:]:
         panel.set_xticks(range(0, 301, 60))
         panel.set_xlabel("time (s)", fontsize=8)
-    drawing.supylabel("more admitted than by the oracle (up), fewer (down): % of the requests", fontsize=8)
+    drawing.supylabel("more admitted than by the oracle (up), fewer (down):\n% of the requests", fontsize=8)
     areas = [bar_key(look, alpha) for look, alpha in AREAS.values()]
-    legend_above(drawing, [*areas, key(USUAL, marker=False), bar_key(LASTS)], below=True)
+    legend_above(drawing, [*areas, key(SPREAD), key(USUAL, marker=False), bar_key(LASTS)], columns=3, below=True)
     return drawing
 
 
 def _draw_curve(axes: Axes, part: Frame, usual: Frame, look: Style) -> None:
-    """Both kinds of errors as areas of steps, and without a fault as lines."""
+    """Both kinds of errors as areas of steps, with the intervals of their ends, and without a fault as lines."""
     axes.axvspan(FROM_S, UNTIL_S, color=LASTS.colour, linewidth=0, zorder=0)
     for (kind, (_, alpha)), sign in zip(AREAS.items(), (1, -1), strict=True):
         area: Options = {"fill": True, "color": look.colour, "alpha": alpha, "linewidth": 0}
@@ -179,9 +196,19 @@ def _draw_curve(axes: Axes, part: Frame, usual: Frame, look: Style) -> None:
         for frame, how in ((part, area), (usual, line)):
             if len(frame):
                 axes.stairs(sign * 100 * frame[kind] / frame.offered, edges(frame.t_s, STEP_S), **how)
+    for kind, sign in zip(AREAS, (1, -1), strict=True) if len(part) else ():
+        rows = zip(part[kind] / part.offered, part[half_of(kind)], part.runs, strict=True)
+        intervals = [mirrored(floored(around(100 * share, 100 * half, count)), sign) for share, half, count in rows]
+        interval_points(axes, part.t_s + STEP_S / 2, intervals, SPREAD, caps=0.0)
     axes.axhline(0, color=INK, linewidth=0.5)
     axes.tick_params(labelsize=7)
     axes.grid(visible=False)
+
+
+def mirrored(interval: Interval, sign: int) -> Interval:
+    """An interval as it is drawn, upwards or (-1) downwards."""
+    low, high = sorted((sign * interval.low, sign * interval.high))
+    return Interval(sign * interval.mean, low, high, interval.count)
 
 
 def _note(axes: Axes, rows: Frame) -> None:
@@ -201,8 +228,9 @@ NOTES = (
     "user, how many more or fewer requests are admitted than by the centralised limiter without delay, which loses "
     "what reaches a crashed node, too; lost requests (of a node that is down, or waiting there) count apart. Back: "
     "from then on the error stays within 3 % of the requests of that without a fault. Below it: requests a run that"
-    " the fault alone made to be admitted or rejected wrongly. Means over the repetitions. The sliding log admits c"
-    " requests in any 100 s, as it is meant to: it is no token bucket, and errs without any fault."
+    " the fault alone made to be admitted or rejected wrongly. Means over the repetitions, upright: 95 % intervals of "
+    "the areas' ends. The sliding log admits c requests in any 100 s, as it is meant to: it is no token bucket, and "
+    "errs without any fault."
 )
 TITLE, SOURCE = "All limiters under partition, crash and re-join", "ours; thesis 5.5 and chapter 7 leave it open"
 EXPERIMENT = Experiment("limiters-partition", TITLE, SOURCE, points, open_to_systems=True, repetitions=FEWER)

@@ -9,13 +9,15 @@ managers fail.
 """
 
 from analysis.tables import collect
+from analysis.verdicts import half_width
 from core.records import Json
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, Faults, crash, cut, edges, first_site, lasts_s, scenario_of
-from paper_figs.drawing import INK, TEXT, curve, panels
+from paper_figs.beyond.faults import NO_FAULT, Faults, crash, cut, edges, first_site, held, lasts_s, scenario_of
+from paper_figs.drawing import GREY, INK, TEXT, curve, interval_points, panels
 from paper_figs.epulsar.runs import BROKER, PUBLIC_CODE, SWARMS_ON_PULSAR, is_on_pulsar, on_pulsar, placed
 from paper_figs.figure import Figure, FigureTables, Options
+from paper_figs.intervals import around
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import frame_of, whole
@@ -28,6 +30,7 @@ STEP_S = 2
 RECOVERED = 0.05  # ours: of all messages; no further below the run without a fault
 FAULT = Style("while the fault lasts", "#888888", "", "-")
 AREA = Style("", "#555555", "", "-")
+SPREAD = Style("95 % interval", GREY, "", "-")
 USUAL = Style("within the bound, without a fault", INK, "", "-")
 HELD_NS = SECOND_NS  # ours: a message that takes longer waits for somebody's connection
 FAULTS = {
@@ -150,7 +153,8 @@ def paired(steps: Frame) -> Frame:
 
     in_bound, late: messages times consumers; due: the same of the run without a fault, in time or not; held: messages'
     births of those that took longer than ``HELD_NS`` in any repetition (1 or 0); usual_in_bound, usual_held: of the run
-    without a fault.
+    without a fault.  in_bound_half, came_half: of the 95 % interval over repetitions, half the width, of the due
+    ones' share that is in the bound, and of that which comes at all; null of a single one of the ``runs``.
     """
     pair = ["system", "repetition", "t_s"]
     usual = steps[steps.scenario == NO_FAULT].rename(
@@ -158,7 +162,11 @@ def paired(steps: Frame) -> Frame:
     )
     both = steps.merge(usual[[*pair, "due", "usual_in_bound", "usual_held"]], on=pair)
     sums = dict.fromkeys(("in_bound", "late", "due", "usual_in_bound"), "sum")
-    return both.groupby(["system", "scenario", "t_s"]).agg({**sums, "held": "max", "usual_held": "max"}).reset_index()
+    shares = {"in_bound_half": both.in_bound / both.due, "came_half": (both.in_bound + both.late) / both.due}
+    groups = both.assign(**shares).groupby(["system", "scenario", "t_s"])
+    halves = groups[list(shares)].std().mul(groups.size().map(half_width), axis=0)
+    every = groups.agg({**sums, "held": "max", "usual_held": "max"}).assign(runs=groups.size())
+    return every.join(halves).reset_index()
 
 
 def recovery(curves: Frame, elections: Frame, moves: Frame) -> Frame:
@@ -214,7 +222,7 @@ def draw(tables: FigureTables) -> Drawing:
         panel.set_xticks(range(0, END_S + 1, 30))
     axes[0].set(ylim=(0, 100), yticks=range(0, 101, 25))
     areas = [bar_key(AREA._replace(label="within the bound"), 0.9), bar_key(AREA._replace(label="later"), 0.35)]
-    legend_above(drawing, [*areas, key(USUAL, marker=False), bar_key(FAULT)], below=True)
+    legend_above(drawing, [*areas, key(SPREAD), key(USUAL, marker=False), bar_key(FAULT)], below=True)
     return drawing
 
 
@@ -236,8 +244,10 @@ def _draw_panel(axes: Axes, part: Frame, look: Style, until_s: int) -> None:
     area: Json = {"fill": True, "color": look.colour, "linewidth": 0}
     axes.stairs(due, steps, baseline=in_bound.to_numpy(), alpha=0.35, **area)
     axes.stairs(in_bound, steps, alpha=0.9, **area)
-    share = [*(100 * part.usual_in_bound / part.due)]
-    curve(axes, steps, [*share, share[-1]], USUAL, width=0.8, stairs=True)
+    for mean, half, shift in ((in_bound, part.in_bound_half, 0.5), (due, part.came_half, 0.8)):
+        rows = zip(mean, 100 * half, part.runs, strict=True)
+        interval_points(axes, part.t_s + shift * STEP_S, [around(*row) for row in rows], SPREAD, caps=0.0)
+    curve(axes, steps, held(100 * part.usual_in_bound / part.due), USUAL, width=0.8, stairs=True)
 
 
 def _words(row: Frame) -> str:
@@ -260,9 +270,10 @@ NOTES = (
     "of life). Held up: until the last message that took longer than a second beside the same run without a fault; "
     "clients take a broker for dead after 12 s, and ask another manager after 2 s, each of them anew: after the "
     "crash of a manager those that have not asked before lose that time. Fewer in bound: until it is less than 5 % "
-    "of all messages; in all: what is not in the bound that is so without a fault. Sums over the repetitions. With "
-    "--broker pulsar: swarms that fly over four zones, on Apache Pulsar or its model; moves: of topics that landed "
-    "from 30 to 60 s, of those without a fault; a broker of Pulsar's goes with its node."
+    "of all messages; in all: what is not in the bound that is so without a fault. Sums over the repetitions; upright: "
+    "95 % intervals of the areas' ends. With --broker pulsar: swarms that fly over four zones, on Apache Pulsar or "
+    "its model; moves: of topics that landed from 30 to 60 s, of those without a fault; a broker of Pulsar's goes "
+    "with its node."
 )
 TITLE = "Placement when managers, store, brokers or paths fail"
 EXPERIMENT = Experiment("placement-failure", TITLE, "ours; ePulsar does not say", points, (BROKER,), repetitions=FEWER)

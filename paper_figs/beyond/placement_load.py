@@ -10,13 +10,14 @@ from core.records import Json, Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing
-from paper_figs.drawing import INK, beside, curve, label, marks, mean_lines, title
+from paper_figs.drawing import INK, beside, label, marks, mean_lines, title
 from paper_figs.epulsar.published import CODE_GUARD_S, CODE_PLACE_MS, CODE_REPORT_MS
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import floored, interval_table
 from paper_figs.keys import bar_key, key, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
-from paper_figs.series import with_point
+from paper_figs.series import samples, with_point
 from paper_figs.style import Dashes, Style, looks_of, style_of
 from systems.parts.topic_placement import UTILISATION
 
@@ -196,8 +197,9 @@ def _draw_resources(axes: Axes, resources: Frame) -> None:
             part = resources[(resources.system == system) & (resources.resource == resource)]
             if part.empty:
                 continue
-            used = 100 * part.groupby("at_s").used.mean()
-            curve(axes, used.index, used, style_of(system)._replace(dashes=dashes), width=1.2)
+            used = interval_table(["at_s"], [((at,), samples(100 * used)) for at, used in part.groupby("at_s").used])
+            look = style_of(system)._replace(dashes=dashes)
+            drawing.interval_curve(axes, used.at_s, used["mean"], used.low.clip(lower=0), used.high, look)
         mine = resources[resources.system == system]
         if len(mine):
             last = 100 * mine[mine.at_s > END_S / 2].used.mean()
@@ -208,16 +210,18 @@ def _draw_resources(axes: Axes, resources: Frame) -> None:
 
 
 def _draw_moves(axes: Axes, runs: Frame) -> None:
-    """Bars a bound and rule of ePulsar's: moves a minute when all could be settled; an open mark a run."""
+    """Bars a bound and rule of ePulsar's: moves a minute when all could be settled, intervals; an open mark a run."""
     bounds = [f"{bound_ms}ms" for bound_ms in RULE_BOUNDS_MS if f"{bound_ms}ms" in set(runs.bound)]
     for name, shift in zip(RULES, beside(len(RULES), 0.8), strict=True):
         for place, bound in enumerate(bounds):
             rates = runs[(runs["rule"] == name) & (runs.bound == bound)].late_moves * 60 / (END_S / 2)
             if rates.empty:
                 continue
-            drawing.interval_bars(axes, [place + shift], [t_interval([rates.mean()])], RULE_LOOKS[name], width=0.24)
+            rate = floored(t_interval(samples(rates)))
+            drawing.interval_bars(axes, [place + shift], [rate], RULE_LOOKS[name], width=0.24)
             marks(axes, [place + shift] * len(rates), rates, RUN, size=3)
-            label(axes, f"{rates.mean():.0f}", (place + shift, rates.max()), points=(0, 3))
+            top = rate.high if rate.count > 1 else rate.mean
+            label(axes, f"{rate.mean:.0f}", (place + shift, max(top, rates.max())), points=(0, 3))
     drawing.categories(axes, [bound.removesuffix("ms") for bound in bounds])
     axes.set_xlabel("bound (ms)", fontsize=8)
     axes.set_ylabel("moves/min, second half")
@@ -238,24 +242,27 @@ def _draw_latencies(axes: Axes, runs: Frame, bound_ms: float) -> None:
 def _draw_places(axes: Axes, places: Frame, runs: Frame) -> None:
     """A bar a system and load: topics by city, the nearest at the bottom; above it the number of moves."""
     loads = sorted(set(runs["load"]))
-    for x, load in enumerate(loads):
-        for system, shift in zip(SYSTEMS, beside(len(SYSTEMS), 0.81), strict=True):
-            at, bottom = x + shift, 0.0
-            mine = places[(places.system == system) & (places["load"] == load)]
-            repetitions = max(1, mine.repetition.nunique())
-            for city, look in CITY_LOOKS.items():
-                height = mine[mine.city == city].topics.sum() / repetitions
-                axes.bar(at, height, 0.22, bottom=bottom, color=look.colour, linewidth=0)
-                bottom += height
+    for system, shift in zip(SYSTEMS, beside(len(SYSTEMS), 0.81), strict=True):
+        at = [x + shift for x in range(len(loads))]
+        groups = [places[(places.system == system) & (places["load"] == load)] for load in loads]
+        topics = {city: [_mean_topics(group, city) for group in groups] for city in CITY_LOOKS}
+        drawing.stacked_bars(axes, at, [drawing.Part(topics[city], look) for city, look in CITY_LOOKS.items()], 0.22)
+        for x, load, *counts in zip(at, loads, *topics.values(), strict=True):
             moves = runs[(runs.system == system) & (runs["load"] == load)].moves.mean()
-            label(axes, f"{moves:.0f}", (at, bottom), size=6)
-            label(axes, style_of(system).label, (at, 0), "#ffffff", size=6, rotation=90)
+            label(axes, f"{moves:.0f}", (x, sum(counts)), size=6)
+            label(axes, style_of(system).label, (x, 0), "#ffffff", size=6, rotation=90)
+    for x, load in enumerate(loads):
         full = MARK * TOPICS / load
         if full < TOPICS:
             drawing.curve(axes, [x - 0.4, x + 0.4], [full, full], Style("", INK, "", "--"))
     drawing.categories(axes, [f"{load:g}" for load in loads])
     axes.set(ylabel="topics; above: moves", ylim=(0, 1.18 * TOPICS), yticks=range(0, TOPICS + 1, 4))
     axes.grid(visible=False)
+
+
+def _mean_topics(group: Frame, city: str) -> float:
+    """Topics in a city at the end, a mean over a group's repetitions."""
+    return float(group[group.city == city].topics.sum() / max(1, group.repetition.nunique()))
 
 
 NOTES = (
@@ -273,7 +280,8 @@ NOTES = (
     "and the least loaded takes what is too much. ePulsar's nearest brokers fill each other in turn, though all would "
     "have room: the 85 % rule says who is full, and not who would be with one topic more. The lines of the three "
     "resources lie on each other. "
-    "Lines of (a), (b), (d), (e): means with 95 % intervals over repetitions, those of (a) and (d) set side by side."
+    "Lines of (a), (b), (d), (e), (g), (h): means with 95 % intervals over repetitions, those "
+    "of (a) and (d) set side by side; (c), (f) and the worst are means."
 )
 TITLE = "Placement when the best site is full"
 EXPERIMENT = Experiment("placement-load", TITLE, "ours; ePulsar, 3.4.3", points, repetitions={"quick": 2})

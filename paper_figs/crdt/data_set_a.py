@@ -30,8 +30,9 @@ from paper_figs.crdt.published import (
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, counts_of, points_of
 from paper_figs.crdt.usage import ratio, rest_of
 from paper_figs.crdt.variants import COUNTER, EXTENSIONS, FL, ORACLE, QUEUE, F, L
-from paper_figs.drawing import note, panels
+from paper_figs.drawing import WHISKER, Part, interval_points, note, panels, stacked_bars
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import floored, intervals_by
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Data, Drawing
 from paper_figs.series import samples
@@ -59,13 +60,17 @@ def draw_users(tables: FigureTables) -> Drawing:
     """A bar a user, of admitted and rejected requests."""
     drawing, (axes,) = panels(1, 1)
     users = tables["users"]
-    mean = users.groupby("rank")[["offered_count", "rejected_count"]].mean() / users.capacity.max()
-    admitted = mean.offered_count - mean.rejected_count
-    axes.bar(mean.index, admitted, color=ADMITTED.colour, linewidth=0)
-    axes.bar(mean.index, mean.rejected_count, bottom=admitted, color=REJECTED.colour, linewidth=0)
-    total = mean.offered_count.sum()
+    counts = users[["offered_count", "rejected_count"]] / users.capacity.max()
+    in_c = users[["rank"]].assign(offered=counts.offered_count, admitted=counts.offered_count - counts.rejected_count)
+    (ranks, offered), (_, admitted) = (intervals_by(in_c, "rank", name) for name in ("offered", "admitted"))
+    lower = [interval.mean for interval in admitted]
+    upper = [interval.mean - low for interval, low in zip(offered, lower, strict=True)]
+    stacked_bars(axes, ranks, [Part(lower, ADMITTED), Part(upper, REJECTED)])
+    for intervals, shift in ((admitted, -0.12), (offered, 0.12)):  # beside each other: some users' are near
+        interval_points(axes, [rank + shift for rank in ranks], list(map(floored, intervals)), WHISKER)
+    total = sum(interval.mean for interval in offered)
     note(axes, f"total {total:.1f} c (thesis: {TOTAL_A.value} c)", (0.97, 0.9), right=True)
-    axes.set_xticks(mean.index)
+    axes.set_xticks(ranks)
     axes.set(xlabel="user, by number of requests", ylabel="requests in 5 minutes (c)")
     axes.grid(visible=False, axis="x")
     legend_above(drawing, [bar_key(ADMITTED), bar_key(REJECTED)])
@@ -199,6 +204,7 @@ CLAIMS = T1, T3, T4, T5, T6, T7 = (
 )  # fmt: skip
 USER_NOTES = (
     "A substitute: 10 users, each limited at least once, and the total are the thesis'; the split among them is Zipf's."
+    " Error bars: 95 % intervals over repetitions, of what is admitted (left) and of all requests (right)."
 )
 COUNTER_NOTES = (
     "The curve of Spotify's system is secret, as are the parameters of this test: its printed 91.2 % is marked, "

@@ -21,7 +21,7 @@ from paper_figs.crdt.published import D_GOSSIP_MS, D_SPAN_S
 from paper_figs.crdt.readings import PHASE
 from paper_figs.crdt.runs import curves, per_run
 from paper_figs.crdt.variants import ORACLE
-from paper_figs.drawing import categories, curve, mean_lines, panels, rule, run_marks
+from paper_figs.drawing import categories, curve, interval_curve, mean_lines, panels, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import key, key_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame
@@ -105,7 +105,7 @@ def _draw_curves(axes: Axes, curves: Frame, counts: Mapping[tuple[str, int], int
     for interval_ms, interval_look in INTERVAL_LOOKS.items():
         part = curves[(curves["mode"] == PLAIN) & (curves.gossip_ms == interval_ms)]
         mean, half = part.rejected_count, half_width(counts.get((PLAIN, interval_ms), 0)) * part.rejected_count_std
-        curve(axes, part.t_s, mean, interval_look, ((mean - half).clip(lower=0), mean + half))
+        interval_curve(axes, part.t_s, mean, (mean - half).clip(lower=0), mean + half, interval_look)
     axes.set(xlabel="time (s)", ylabel="rejected requests", ylim=(-0.3, 9.5))
     key_above(axes, [key(one, marker=False) for one in (*INTERVAL_LOOKS.values(), look)])
 

@@ -16,7 +16,17 @@ from paper_figs.crdt.published import shares_of
 from paper_figs.crdt.readings import of_data_set
 from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, counts_of, curves, per_run
 from paper_figs.crdt.variants import COUNTER, ORACLE
-from paper_figs.drawing import categories, curve, interval_bars, interval_points, panels, published, rule, sentence
+from paper_figs.drawing import (
+    categories,
+    curve,
+    interval_bars,
+    interval_curve,
+    interval_points,
+    panels,
+    published,
+    rule,
+    sentence,
+)
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
@@ -129,8 +139,10 @@ def draw_gaps(axes: Axes, curves: Frame, variants: Sequence[str], repetitions: i
     for variant in variants:
         part = curves[curves.variant == variant]
         mean, half = part.gap_count / part.capacity, half_width(repetitions) * part.gap_count_std / part.capacity
-        band = (mean - half, mean + half) if len(variants) <= FEW_BANDS else None
-        curve(axes, part.t_s, mean, style_of(variant), band, width=1.0)
+        if len(variants) <= FEW_BANDS:
+            interval_curve(axes, part.t_s, mean, mean - half, mean + half, style_of(variant), width=1.0)
+        else:
+            curve(axes, part.t_s, mean, style_of(variant), width=1.0)
     rule(axes, 0, reference=True)
     axes.set(xlabel="time (s)", ylabel="centralised minus own (c)")
 

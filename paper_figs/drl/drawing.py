@@ -5,6 +5,7 @@ from paper_figs.figure import FigureTables
 from paper_figs.intervals import geometric, intervals_by
 from paper_figs.light import Axes, Drawing, Frame
 from paper_figs.series import samples
+from paper_figs.sheets import draw_table
 from paper_figs.style import Style, style_of
 
 LOOKS = {
@@ -102,4 +103,4 @@ def _draw_winners(axes: Axes, winners: Frame) -> None:
         rows.append(row)
     named = [["alone" if size == 1 else f"groups of {size:g}", "p99"] for size in sizes]
     header = ["trip · every", *(name for pair in named for name in pair)]
-    drawing.draw_table(axes, header, rows, (1.9, *((3.5, 1.2) * len(sizes))))
+    draw_table(axes, header, rows, (1.9, *((3.5, 1.2) * len(sizes))))

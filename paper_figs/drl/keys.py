@@ -161,8 +161,8 @@ def _draw_measure(axes: Axes, runs: Frame, value: str) -> None:
     for system in SYSTEMS[:2]:
         low, high = runs.share.min(), runs.share.max()
         _, (interval,) = intervals_by(runs[runs.system == system], "share", value, _mean(value))
-        band = ([interval.low] * 2, [interval.high] * 2) if interval.count > 1 else None
-        drawing.curve(axes, [low, high], [interval.mean] * 2, style_of(system), band)
+        mean, least, most = ([of] * 2 for of in (interval.mean, interval.low, interval.high))
+        drawing.interval_curve(axes, [low, high], mean, least, most, style_of(system))
     told = runs[runs.system == "srtm"]
     looks = {mistake: look for mistake, look in MISTAKES.items() if (told.mistake == mistake).any()}
     for (mistake, look), shift in zip(looks.items(), drawing.beside(len(looks), 0.05), strict=True):

@@ -104,7 +104,7 @@ def _draw_seconds(axes: Axes, points: Frame, slo_ms: float) -> None:
     for way, look in LOOKS.items():
         part = points[points.way == way].sort_values("second")
         if not part.empty:
-            drawing.curve(axes, part.second + 0.5, part["mean"], look, (part.low, part.high))
+            drawing.interval_curve(axes, part.second + 0.5, part["mean"], part.low, part.high, look)
     drawing.rule(axes, slo_ms)
     drawing.rule(axes, SHIFT_AT_S, "x")
     axes.set_xlabel("time (s)")

@@ -22,6 +22,7 @@ from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.intervals import floored
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, samples, whole
+from paper_figs.sheets import draw_table
 from paper_figs.style import Style, style_of
 
 LB, CONC, MAX_MIN, SRTM = "lb", "conc", "max-min", "srtm"
@@ -170,7 +171,7 @@ def _draw_price(axes: Axes, runs: Frame) -> None:
         counts = [whole(means.broker_count), f"{means.round_count:.1f}", f"{means.wait_s:.0f} s"]
         rows.append((_name(system, sharing), *counts, *shares))
     header = ("", "brokers", "rounds", "wait", "refused", "spoilt")
-    drawing.draw_table(axes, header, rows, (2.4, 1.6, 1.5, 1.1, 1.6, 1.4))
+    draw_table(axes, header, rows, (2.4, 1.6, 1.5, 1.1, 1.6, 1.4))
 
 
 # --- claims: written down, with their signs, before any full run (docs/sharing.md) -------------------

@@ -71,8 +71,8 @@ def draw(tables: FigureTables) -> Drawing:
 
 def _draw_rule(axes: Axes, clients: Frame, limit: float, rule: str) -> None:
     place, cut = np.arange(1, len(clients) + 1), clients.demand - clients.admitted
-    axes.bar(place, clients.admitted, width=1.0, color=ADMITTED.colour, linewidth=0)
-    axes.bar(place, cut, width=1.0, bottom=clients.admitted, color=THROTTLED.colour, linewidth=0)
+    parts = [drawing.Part(clients.admitted, ADMITTED), drawing.Part(cut, THROTTLED)]
+    drawing.stacked_bars(axes, place, parts, width=1.0)
     if rule in ("water-filling", "printed"):
         level = float(clients.admitted.max())
         sign = "≥" if level >= float(clients.demand.max()) else "="

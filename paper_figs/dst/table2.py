@@ -6,10 +6,10 @@ The cells are missing from our text; Theorem 2 gives them: with one weight w on 
 
 from analysis.verdicts import Claim, Evidence, Tables, at_most, within
 from paper_figs import drawing
-from paper_figs.drawing import draw_table
 from paper_figs.dst.drawing import analytic, frame, sure
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.light import Data, Drawing
+from paper_figs.sheets import draw_table
 from systems.parts.laplacian import fastest_phi_cr, optimal_cycle, phi_cr
 from systems.parts.throttling_graphs import graph_named, laplacian
 

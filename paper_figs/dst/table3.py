@@ -8,11 +8,11 @@ import numpy as np
 
 from analysis.verdicts import Claim, Evidence, Tables
 from paper_figs import drawing, keys
-from paper_figs.drawing import draw_table
 from paper_figs.dst.drawing import LABELS, LOOKS, analytic, as_printed, frame
 from paper_figs.dst.published import OPTIMAL_CYCLE
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.light import Data, Drawing
+from paper_figs.sheets import draw_table
 from systems.parts import laplacian as algebra
 from systems.parts.throttling_graphs import graph_named, laplacian
 

@@ -9,12 +9,12 @@ import numpy as np
 from analysis.verdicts import Check, Claim, Evidence, Tables, t_interval, within
 from core.seeds import generator
 from paper_figs import drawing
-from paper_figs.drawing import draw_table
 from paper_figs.dst.drawing import LABELS, analytic, as_printed, frame, sure
 from paper_figs.dst.published import CYCLE, OVERTHROTTLING, PHI_CR, PHI_SS, SERVERS
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.light import Data, Drawing
 from paper_figs.series import samples, where
+from paper_figs.sheets import draw_table
 from systems.parts import laplacian as algebra
 from systems.parts.throttling_graphs import graph_named, laplacian
 

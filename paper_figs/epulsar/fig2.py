@@ -31,7 +31,8 @@ AWAY, MOVED = "away", "moved"  # the client, by ``downtimes``; the topic, by ``M
 LIFELINES = ("client", "old broker", "new broker", "store", "load manager")
 WAN = f"{WAN_MS}ms"  # one way: that of Fig. 7b
 MIGRATION, DOWNTIME, LIFELINE = series("", 5), series("", 0), Style("", "#777777", "", "-")
-TEXT_AT = {("Released", 2): 0.82, ("Released", 3): 0.75, ("Close", 1): 0.36}  # share of an arrow so long: there is room
+# Share of an arrow so long at which there is room for its words.
+TEXT_AT = {("Released", 2): 0.82, ("Released", 3): 0.8, ("Close", 1): 0.48, ("Create", 1): 0.42}
 BEFORE_HEAD = 0.15  # of a step's circle, in distances between lifelines
 KINDS = {  # of messages: the paper's step (0: it has none), and what is written at the arrow
     "Release": (1, "release topic"),

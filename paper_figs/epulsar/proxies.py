@@ -8,7 +8,7 @@ behind the agent of the site where it is, the proxy: that agent's coordinate, th
 from analysis.tables import computed_once
 from analysis.verdicts import RATIO_TOLERANCE, Claim, Evidence, Tables, above, within
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.drawing import log_axis, mean_lines, panels, rule
+from paper_figs.drawing import log_axis, mean_lines, panels, rule, sentence
 from paper_figs.epulsar.estimates import draw_each, errors
 from paper_figs.epulsar.published import REPORT_S
 from paper_figs.epulsar.runs import idle
@@ -117,6 +117,9 @@ def draw(tables: FigureTables) -> Drawing:
 
 def _draw_sweep(axes: Axes, runs: Frame, x: str) -> None:
     mobile = runs[runs.mobile.astype(bool)]
+    if mobile[x].nunique() < 2:  # the judged point alone, which (a) and (b) show
+        sentence(axes, "not run")
+        return
     log_axis(axes, "x", at=sorted(set(mobile[x])))
     looks = {str(proxied): SIDES[proxied, True] for proxied in (False, True)}
     mean_lines(axes, mobile.assign(side=mobile.proxied.astype(bool).astype(str)), x, "error_ms", "side", looks)

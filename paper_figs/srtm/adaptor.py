@@ -96,7 +96,7 @@ def _draw_delay(axes: Axes, points: Frame) -> None:
     for enabled, look in LOOKS.items():
         part = points[points.enabled == enabled].sort_values("middle_s")
         low = part.low.clip(lower=part["mean"] / 5)  # a log axis has no room for 0
-        drawing.curve(axes, part.middle_s, part["mean"], look, (low, part.high))
+        drawing.interval_curve(axes, part.middle_s, part["mean"], low, part.high, look)
     drawing.rule(axes, SHIFT_AT_S, "x")
 
 

@@ -12,8 +12,9 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Options
+from paper_figs.intervals import floored, interval_table, intervals_of
 from paper_figs.light import Data, Drawing, Frame
-from paper_figs.series import frame_of, where, with_point
+from paper_figs.series import frame_of, samples, where, with_point
 from paper_figs.srtm.grids import at, most_brokers, split
 from paper_figs.srtm.published import BROKERS
 from paper_figs.style import series
@@ -26,6 +27,7 @@ KINDS: dict[str, tuple[str, Json]] = {  # about 1,000 msg/s each
 }
 FACTORS = {"k": "topology.brokers", "publishers": "workload.publishers", "group_size": "workload.group_size"}
 STEP_NS = 50 * MILLISECOND_NS  # the grid of instants t
+SHOWN_NS, SHOWN_APART_S = 2 * SECOND_NS, 0.12  # where intervals are drawn, a line's beside the next one's
 INTERVALS_MS = (1, 10, 100, 1_000)  # R23: lengths D
 ROUNDING_S = 1e-4  # message seconds: waits are rounded up to whole nanoseconds
 ROUNDING = 1e-3  # messages: instants are whole nanoseconds, rates a few thousand a second
@@ -40,7 +42,7 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
 
 
 def tables(data: Data) -> FigureTables:
-    """``sums``: S(t) by kind and k; ``gaps``: S^(k)(t) - S(t) of each run; ``output``: the most over b + r D."""
+    """``sums``: S(t) by kind and k, means with low, high, count; ``gaps``, of runs; ``output``: most over b + r D."""
     from analysis import metrics
 
     sums = named(with_point(data, metrics.running_sum_of_delay(data.messages, STEP_NS, ["run_id"]), FACTORS))
@@ -48,9 +50,10 @@ def tables(data: Data) -> FigureTables:
     wide = sums.pivot_table(index=["kind", "repetition", "t_ns"], columns="k", values="delay_s").reset_index()
     wide["at_s"] = (wide["t_ns"] - wide["t_ns"].min()) / SECOND_NS
     ks = sorted(set(sums.k))
-    means = wide.groupby(["kind", "at_s"])[ks].mean().reset_index()
-    means = means.melt(["kind", "at_s"], var_name="k", value_name="delay_s")
-    return {"sums": means, "gaps": gaps_of(wide, ks), "output": output_of(data)}
+    tall = wide.melt(["kind", "repetition", "at_s"], ks, "k", "delay_s").dropna()
+    groups = tall.groupby(["kind", "k", "at_s"]).delay_s
+    means = interval_table(["kind", "k", "at_s"], [(names, samples(values)) for names, values in groups])
+    return {"sums": means.rename(columns={"mean": "delay_s"}), "gaps": gaps_of(wide, ks), "output": output_of(data)}
 
 
 def named(frame: Frame) -> Frame:
@@ -105,6 +108,10 @@ def draw(tables: FigureTables) -> Drawing:
             line = sums[(sums.kind == kind) & (sums.k == k)]
             if len(line):
                 drawing.curve(panel, line.at_s, line.delay_s, look)
+                is_shown = (line.at_s > 0) & ((line.at_s * SECOND_NS).round() % SHOWN_NS == 0)
+                shown = line[is_shown].rename(columns={"delay_s": "mean"})
+                at = shown.at_s + SHOWN_APART_S * (k - (BROKERS + 1) / 2)
+                drawing.interval_points(panel, at, list(map(floored, intervals_of(shown))), look._replace(marker=""))
         panel.set_ylim(bottom=0)
     for panel in axes[::2]:
         panel.set_ylabel("delay of all messages (s)")
@@ -155,7 +162,8 @@ CLAIMS = (
 )  # fmt: skip
 EXPERIMENT = Experiment("srtm-prop1", "Proposition 1: splitting adds delay", "SRTM, Proposition 1", points)
 NOTES = (
-    "Means over repetitions. The claims are judged on the worst run: the least difference S^(k)(t) - S(t) over a grid "
-    "of instants, the largest output over all intervals; a property test tries any arrivals and splits."
+    "Means over repetitions, 95 % intervals every 2 s. The claims are judged on the worst run: the least difference "
+    "S^(k)(t) - S(t) over a grid of instants, the largest output over all intervals; a property test tries any "
+    "arrivals and splits."
 )
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

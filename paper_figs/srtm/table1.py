@@ -12,10 +12,10 @@ from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, a
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing
-from paper_figs.drawing import draw_table
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.light import Data, Drawing, SparkFrame
 from paper_figs.series import by_repetition, joined, samples, where, whole, with_point
+from paper_figs.sheets import draw_table
 from paper_figs.srtm import readings
 from paper_figs.srtm.grids import ARRIVALS, group_searches
 from paper_figs.srtm.p99 import ENVELOPE_NOTE, by_arrivals, called, per_run

@@ -35,7 +35,6 @@ PARTS = {  # of a message's way, as columns of ``messages``, and its look
 }
 PERCENTILES = {name: series(name.removesuffix("_ms"), n, "o^D"[n]) for n, name in enumerate(QUANTILES.values())}
 VIRTUAL = Style("open: virtual", drawing.GREY, "o", "-", is_open=True)
-WHOLE = Style("", drawing.INK, "o", "-")
 EMULATED = Style("filled: emulated", drawing.GREY, "o", "-")
 
 
@@ -92,14 +91,11 @@ def _places(axes: Axes, runs: Frame) -> list[tuple[str, Frame]]:
 def _draw_parts(axes: Axes, runs: Frame) -> None:
     for testbed, part in _places(axes, runs):
         stacks = part.groupby("place").mean(numeric_only=True).clip(lower=0.0)
-        height = 0.0 * stacks.mean_ms
         hatch = "" if testbed == "virtual" else "///"
-        for name, (_, _, look) in PARTS.items():
-            more = stacks[f"{name}_ms"]
-            axes.bar(height.index, more, 0.34, height, color=look.colour, edgecolor="white", hatch=hatch)
-            height = height + more
+        parts = [drawing.Part(stacks[f"{name}_ms"], look, hatch=hatch) for name, (_, _, look) in PARTS.items()]
         at, whole = intervals_by(part, "place", "mean_ms")
-        drawing.interval_points(axes, at, whole, WHOLE, size=0.0)
+        drawing.stacked_bars(axes, at, parts, 0.34, edge=drawing.WHITE)
+        drawing.interval_points(axes, at, whole, drawing.WHISKER)
         for place, interval, share in zip(at, whole, stacks.network_share, strict=True):
             top = interval.high if isfinite(interval.high) else interval.mean
             drawing.label(axes, f"{testbed}\n{share:.1%}", (place, top))

@@ -1,6 +1,7 @@
 """The one hand that draws: intervals, axes in plain numbers, keys that nobody can take for data."""
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pandas as pd
@@ -113,6 +114,29 @@ def test_bars_have_the_colours_of_their_looks_and_their_means() -> None:
     assert heights == {(2.0, to_rgba(ONE.colour)), (6.0, to_rgba(ONE.colour)), (2.0, to_rgba(OTHER.colour))}
 
 
+@pytest.mark.parametrize("lying", [False, True])
+def test_parts_are_stacked_from_where_they_begin(lying: bool) -> None:
+    sheet, (axes,) = drawing.panels(1, 1)
+    parts = [drawing.Part([1.0, 2.0], ONE), drawing.Part([3.0, 4.0], OTHER._replace(is_open=True), 0.5, "//")]
+    drawing.stacked_bars(axes, [0, 1], parts, width=0.5, begin=[10.0, 20.0], lying=lying)
+    bars: list[Any] = list(axes.patches)
+    boxes = [(bar.get_x(), bar.get_width()) if lying else (bar.get_y(), bar.get_height()) for bar in bars]
+    assert boxes == [(10.0, 1.0), (20.0, 2.0), (11.0, 3.0), (22.0, 4.0)]
+    faces = [(bar.get_hatch(), bar.get_linewidth() > 0) for bar in bars]
+    assert faces == [("", False)] * 2 + [("//", True)] * 2
+    sheet.canvas.draw()
+
+
+def test_a_curve_has_the_band_of_its_intervals_and_none_of_one_run() -> None:
+    _, (axes, alone) = drawing.panels(1, 2)
+    drawing.interval_curve(axes, [0, 1], [2.0, 3.0], [1.0, 2.0], [3.0, 5.0], ONE, stairs=True)
+    drawing.interval_curve(alone, [0, 1], [2.0, 3.0], [float("-inf")] * 2, [float("inf")] * 2, ONE)
+    (band,), (none,) = axes.collections, alone.collections
+    low, high = band.get_paths()[0].get_extents().get_points()
+    assert (low.tolist(), high.tolist()) == ([0, 1], [1, 5]) and not none.get_paths()
+    assert [list(line.get_ydata()) for line in (*axes.lines, *alone.lines)] == [[2.0, 3.0]] * 2
+
+
 def test_a_table_of_intervals_has_those_of_its_samples() -> None:
     parts = frame()[frame().who == "one"].groupby("x").value
     rows = interval_table(["x"], [((x,), list(values)) for x, values in parts])
@@ -124,7 +148,8 @@ def test_a_table_of_intervals_has_those_of_its_samples() -> None:
 def test_of_one_repetition_there_is_no_interval() -> None:
     lone = intervals_of(interval_table(["x"], [((0,), [3.0])]))
     assert half_width(1) == 0.0
-    assert pd.isna(whiskers(lone)).all() and pd.isna(whiskers(lone, is_log=True)).all()
+    for one in (*lone, geometric([3.0])):
+        assert pd.isna(whiskers([one])).all() and pd.isna(whiskers([one], is_log=True)).all()
 
 
 def test_a_log_axis_cuts_whiskers_that_reach_zero_and_no_others() -> None:
@@ -148,6 +173,19 @@ def test_log_axes_have_plain_numbers_at_their_steps() -> None:
     sheet.canvas.draw()
     texts = [tick.get_text() for tick in axes.get_yticklabels()]
     assert {"50", "100", "200", "500", "1,000", "2,000"} <= set(texts)
+
+
+@pytest.mark.parametrize(("most", "crowded"), [(1e2, False), (1e9, True)])
+def test_a_log_axis_of_many_decades_names_these_alone(most: float, crowded: bool) -> None:
+    sheet, (axes,) = drawing.panels(1, 1)
+    drawing.log_axis(axes)
+    drawing.marks(axes, [1, 2], [1, most], ONE)
+    sheet.canvas.draw()
+    named = [tick for tick in axes.get_yticklabels() if tick.get_text()]
+    assert {"1", "10", "100"} <= {tick.get_text() for tick in named}
+    assert ("20" in {tick.get_text() for tick in named}) == (not crowded)
+    boxes = [tick.get_window_extent() for tick in named]
+    assert not any(one.overlaps(other) for one, other in pairwise(boxes))
 
 
 def keyed(above_all: bool) -> Any:

@@ -3,7 +3,7 @@
 from matplotlib import pyplot
 
 from paper_figs import drawing
-from paper_figs.drawing import draw_table
+from paper_figs.sheets import draw_table
 
 
 def test_cells_stand_in_their_columns_and_rows_below_each_other() -> None:

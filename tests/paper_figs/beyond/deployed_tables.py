@@ -94,7 +94,8 @@ def seconds_table() -> pd.DataFrame:
                 rows.append(
                     {"name": name, "shape": shape, "factor": 5.0, "t_s": float(t_s), "admitted_rps": float(rate)}
                 )
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    return frame.assign(low=frame.admitted_rps - 5, high=frame.admitted_rps + 5, count=3)
 
 
 def staleness_tables(noise: float = 0.01) -> Frames:

@@ -1,5 +1,6 @@
 """Deployed limiters over a WAN: grids, claims, tables by hand, drawings of what there is."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import replace as changed
 
@@ -209,6 +210,7 @@ def test_tables_of_runs_in_virtual_time(spark, tmp_path):
     assert groups.loc[("static-split", "skewed", 2.0)].granted_ratio < 0.8
     assert groups.loc[("fixed-window, cache", "even", 5.0)].contract == "fixed-window"
     seconds = grants.seconds_of(data, regime)
+    assert (seconds["count"] == 1).all() and (seconds.low == -math.inf).all()
     at_5 = seconds[(seconds.name == "overwrite") & (seconds["shape"] == "even") & (seconds.factor == 5)]
     assert list(at_5.t_s) == sorted(at_5.t_s) and at_5.offered_rps[:-1].mean() == pytest.approx(100, rel=0.2)
     cities = found["cities"].set_index(["name", "city"])
@@ -248,6 +250,8 @@ def test_seconds_have_a_panel_a_limiter(tmp_path):
     drawing = deployed_seconds.draw({"seconds": seconds})
     titles = [axes.get_title(loc="left") for axes in drawing.axes if axes.axison]
     assert titles == [CONTENDERS[name].look.label for name in grants.NAMES]
+    (band, _) = drawing.axes[0].collections
+    assert band.get_paths()[0].get_extents().y0 >= 0, "nothing is admitted less than never"
     deployed_seconds.draw({"seconds": seconds[seconds.name == "nginx"]}).savefig(tmp_path / "drawn.png")
     empty: pd.DataFrame = seconds[:0]
     deployed_seconds.draw({"seconds": empty}).savefig(tmp_path / "empty.png")

@@ -6,6 +6,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analysis.verdicts import t_interval
 from core.errors import SpecError
 from core.units import duration_ns, rational
 from harness.experiment import SCALES, RunSpec
@@ -14,6 +15,7 @@ from paper_figs import load_figure
 from paper_figs.beyond import partition, plane
 from paper_figs.beyond.envelope import MEASURES as ENVELOPE_MEASURES
 from paper_figs.beyond.envelope import envelopes
+from paper_figs.beyond.faults import NO_FAULT
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, name_of, point
 from paper_figs.beyond.load import LIMITS
 from paper_figs.beyond.plane_drawing import offered, values_in_order
@@ -299,6 +301,22 @@ def test_tables_of_faults_from_runs(tmp_path: Path) -> None:
     assert back.loc[("centralised", "empty"), "lost"] > 0
     assert abs(back.loc[("centralised", "empty"), "more_surplus"]) < 5, "what is lost counts on neither side"
     assert load_figure("limiters-partition").draw(found).axes
+
+
+def test_errors_have_the_intervals_of_their_share_over_runs() -> None:
+    rows = [
+        {"run_id": f"{n}", "name": "leases", "scenario": scenario, "t_s": t_s, "surplus": surplus, "deficit": 1,
+         "lost": 0, "offered": 10}
+        for scenario in (NO_FAULT, "partition") for t_s in (80, 90) for n, surplus in enumerate((2, 3, 7))
+    ]  # fmt: skip
+    curves = partition.over_repetitions(pd.DataFrame(rows))
+    wanted = t_interval([0.2, 0.3, 0.7])
+    assert curves.surplus_half.tolist() == pytest.approx([(wanted.high - wanted.low) / 2] * 4)
+    assert (curves.deficit_half == 0).all() and (curves.surplus == 12).all() and (curves.runs == 3).all()
+    panel, *_ = load_figure("limiters-partition").draw({"curves": curves, "recovery": partition.recovery(curves)}).axes
+    segments = [segment for one in panel.collections for segment in one.get_segments()]
+    ends = {(round(float(low), 6), round(float(high), 6)) for (_, low), (_, high) in segments}
+    assert ends == {(0.0, round(100 * wanted.high, 6)), (-10.0, -10.0)}, "never below 0"
 
 
 def test_the_points_of_faults_can_be_run() -> None:

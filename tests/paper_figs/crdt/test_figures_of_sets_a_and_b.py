@@ -5,6 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analysis.verdicts import t_interval
 from core.units import SECOND_NS
 from harness.experiment import SCALES
 from harness.run import check_point, resolve
@@ -12,7 +13,7 @@ from paper_figs import load_figure
 from paper_figs.crdt import fig5_2, precision, usage
 from paper_figs.crdt.published import RATIOS, more
 from paper_figs.crdt.runs import _ended_as_zero, counts_of
-from paper_figs.crdt.variants import CENTRAL_QUEUE, COUNTER, FL, ORACLE
+from paper_figs.crdt.variants import CENTRAL_QUEUE, COUNTER, EXTENSIONS, FL, ORACLE, F
 
 KEYS = ("crdt-fig4.6", *(f"crdt-fig5.{n}" for n in range(1, 13)), "crdt-sensitivity", "crdt-nodes")
 
@@ -150,12 +151,16 @@ def test_panels_without_a_rejection_are_one_sentence() -> None:
     assert not rest.axison and "Nobody rejects anything" in rest.texts[0].get_text()
 
 
-def usage_tables(factor: float) -> dict[str, pd.DataFrame]:
-    """A queue that sends so many times what the counter sends."""
-    runs = usage.with_seconds(usage_runs())
+def usage_tables(factor: float, *queues: str) -> dict[str, pd.DataFrame]:
+    """Queues (queue+F+L, if none are named) that send so many times what the counter sends."""
+    queues = queues or (FL,)
+    both = usage.with_seconds(usage_runs())
+    counter, queue = both[both.variant == COUNTER], both[both.variant == FL]
+    runs = pd.concat([counter, *(queue.assign(variant=name) for name in queues)], ignore_index=True)
+    runs = runs.assign(users=100, offered_count=1_000, false_admit_share=0.1, false_reject_share=0.0)
     rows = [
-        {"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": factor if variant == FL else 1.0}
-        for variant in (COUNTER, FL)
+        {"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": 1.0 if variant == COUNTER else factor}
+        for variant in (COUNTER, *queues)
         for t in range(61)
     ]
     return {"runs": runs, "curves": pd.DataFrame(rows), "ratios": usage.ratios(runs)}
@@ -167,9 +172,13 @@ def test_usage_is_drawn_on_a_log_axis_where_the_counter_would_be_flat(factor: fl
     assert [panel.get_yscale() for panel in drawing.axes[:2]] == ["linear", "symlog" if factor > 10 else "linear"]
 
 
-@pytest.mark.parametrize(("key", "tables", "size"), [("5.5", precision_tables, 250.0), ("5.8", usage_tables, 2.0)])
-def test_no_mark_of_a_key_can_be_read_as_data(key: str, tables: Any, size: float) -> None:
-    drawing = load_figure(f"crdt-fig{key}").draw(tables(size))
+USED = {"5.4": EXTENSIONS[1:], "5.6": (FL,), "5.8": (FL,), "5.10": (FL,), "5.12": (F,), "5.13": (FL,)}
+
+
+@pytest.mark.parametrize("key", ["5.5", *USED])
+def test_no_mark_of_a_key_can_be_read_as_data(key: str) -> None:
+    tables = usage_tables(2.0, *USED[key]) if key in USED else precision_tables(250.0)
+    drawing = load_figure(f"crdt-fig{key}").draw(tables)
     drawing.canvas.draw()
     keys = [*drawing.legends, *filter(None, (panel.get_legend() for panel in drawing.axes))]
     assert len(keys) >= 2
@@ -184,3 +193,15 @@ def test_the_table_of_decisions_names_what_differs() -> None:
     drawing = fig5_2.draw({"decisions": pd.DataFrame(rows), "curves": pd.DataFrame(curves)})
     cells = drawing.axes[1].tables[0].get_celld()
     assert [cells[1, column].get_text().get_text() for column in range(3)] == ["112", "0", "15"]
+
+
+def test_requests_by_user_have_the_intervals_of_both_parts() -> None:
+    rows = [
+        {"repetition": n, "capacity": 300, "rank": rank, "offered_count": 3_000 + 30 * n, "rejected_count": 1_000}
+        for rank in (1, 2)
+        for n in range(3)
+    ]
+    (axes,) = load_figure("crdt-fig4.6").draw({"users": pd.DataFrame(rows)}).axes
+    ends = {tuple(round(float(y), 6) for _, y in segment) for one in axes.collections for segment in one.get_segments()}
+    wanted = [t_interval([(count + 30 * n) / 300 for n in range(3)]) for count in (2_000, 3_000)]
+    assert ends == {(round(each.low, 6), round(each.high, 6)) for each in wanted}

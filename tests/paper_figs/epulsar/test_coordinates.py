@@ -169,6 +169,15 @@ def test_proxies_are_drawn_beside_the_cluster() -> None:
     assert [text.get_text() for text in clients.get_xticklabels()] == ["4", "16"]
 
 
+@pytest.mark.parametrize("count", [16, 64])
+def test_a_sweep_of_one_point_says_that_it_was_not_run(count: int) -> None:
+    runs = proxy_tables()[RUNS]
+    runs = runs[(runs.clients == 16) & (runs.handover_s < 100)].assign(clients=count)
+    *_, handovers, clients = proxies.draw({"runs": runs, "curves": runs.assign(at_s=600.0)}).axes
+    for panel in (handovers, clients):
+        assert [text.get_text() for text in panel.texts] == ["not run"] and not panel.axison
+
+
 @pytest.mark.parametrize("module", [fig3, proxies], ids=["fig3", "proxies"])
 def test_without_runs_nothing_is_drawn_and_nothing_breaks(module: Any) -> None:
     empty: dict[str, Frames] = {

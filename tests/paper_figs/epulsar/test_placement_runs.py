@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from itertools import product
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from analysis.tables import load as load_runs
+from analysis.verdicts import t_interval
 from harness.experiment import SCALES
 from harness.run import check_all, execute
 from paper_figs import load_figure
@@ -136,7 +137,7 @@ def failing_curves() -> pd.DataFrame:
                 [system, scenario, t_s, 0.0 if bad else 100.0, 100.0 if bad else 0.0, int(held), 100.0, 100.0, 0]
             )
     columns = ["system", "scenario", "t_s", "in_bound", "late", "held", "due", "usual_in_bound", "usual_held"]
-    return pd.DataFrame(rows, columns=columns)
+    return pd.DataFrame(rows, columns=columns).assign(runs=3, in_bound_half=0.1, came_half=0.05)
 
 
 def test_runs_are_compared_with_those_of_their_own_repetition() -> None:
@@ -148,6 +149,7 @@ def test_runs_are_compared_with_those_of_their_own_repetition() -> None:
     assert set(found.index) == {failure.NO_FAULT, "manager"}, "beside nothing there is nothing to compare"
     shares = found[["in_bound", "late", "due", "usual_in_bound", "held", "usual_held"]]
     assert shares.loc["manager"].tolist() == [10, 10, 20, 20, 1, 0]
+    assert found[["runs", "in_bound_half", "came_half"]].loc["manager"].tolist() == [2, 0, 0]
 
 
 def failing_elections() -> pd.DataFrame:
@@ -201,6 +203,36 @@ def test_a_fault_lasts_until_it_is_mended() -> None:
     assert [failure._ends_s(name) for name in scenarios] == [100, 60, 60, 100, 60, 33]
 
 
+def test_intervals_are_of_the_shares_of_single_runs() -> None:
+    columns = ["system", "scenario", "repetition", "t_s", "pairs", "late", "in_bound", "held"]
+    rows = [["epulsar", failure.NO_FAULT, repetition, 30, 10.0, 0.0, 10.0, 0] for repetition in range(3)]
+    in_bound, late = (2.0, 4.0, 9.0), (8.0, 1.0, 0.0)
+    rows += [["epulsar", "site", n, 30, 10.0, late[n], in_bound[n], 0] for n in range(3)]
+    found = failure.paired(pd.DataFrame(rows, columns=columns)).set_index("scenario").loc["site"]
+    shares = ([some / 10 for some in in_bound], [(a + b) / 10 for a, b in zip(in_bound, late, strict=True)])
+    for column, share in zip(("in_bound_half", "came_half"), shares, strict=True):
+        wanted = t_interval(share)
+        assert found[column] == pytest.approx((wanted.high - wanted.low) / 2)
+
+
+def test_failures_are_drawn_with_the_intervals_of_both_edges() -> None:
+    every = failing_curves()
+    told = failure.recovery(every, failing_elections(), counted_moves())
+    drawing = failure.draw({"curves": every, "recovery": told})
+    assert all(len(panel.collections) == 2 for panel in drawing.axes)
+    segments = drawing.axes[0].collections[0].get_segments()
+    assert sorted({round(float(high - low), 6) for (_, low), (_, high) in segments}) == [20.0]
+
+
+def test_rates_of_moves_have_the_intervals_of_their_runs() -> None:
+    tables = loaded()
+    two = tables["runs"].repetition.map({0: 3, 1: 5})
+    panel = load.draw({**tables, "runs": tables["runs"].assign(late_moves=two)}).axes[3]
+    wanted = t_interval([60 * moves / (load.END_S / 2) for moves in (3, 5)])
+    segments = [segment for one in panel.collections for segment in one.get_segments()]
+    assert segments and all(float(segment[1][1]) == pytest.approx(wanted.high) for segment in segments)
+
+
 def sequence() -> pd.DataFrame:
     """A migration as ePulsar's, and the same with another name."""
     rows = [
@@ -252,6 +284,22 @@ def test_step_numbers_are_drawn(tmp_path: Path) -> None:
         assert "per-topic\nmigration time\n161 ms" in texts
         assert "client downtime\n81 ms" in texts
     drawing.savefig(tmp_path / "drawn.png")
+
+
+def test_words_at_arrows_do_not_touch() -> None:
+    owned = pd.DataFrame(
+        [("Create", "new broker", "store", 136.0, 176.0, 6), ("Done", "store", "new broker", 177.0, 217.0, 0)],
+        columns=["message", "source", "target", "sent_ms", "got_ms", "step"],
+    )
+    arrows = pd.concat([sequence(), *(owned.assign(system=system) for system in fig2.SYSTEMS)], ignore_index=True)
+    drawing = fig2.draw({"arrows": arrows, "spans": pd.DataFrame()})
+    drawing.canvas.draw()
+    words = {text for _, text in fig2.KINDS.values()} | set(fig2.OTHERWISE.values())
+    for axes in drawing.axes:
+        told = [text for text in axes.texts if text.get_text() in words | set("1234567")]
+        boxes = {f"{text.get_text()} {n}": text.get_bbox_patch().get_window_extent() for n, text in enumerate(told)}
+        assert len(boxes) > 10
+        assert not [pair for pair in combinations(boxes, 2) if boxes[pair[0]].overlaps(boxes[pair[1]])]
 
 
 def told_on_pulsar(system: str, *steps: tuple[str, int, int]) -> list[tuple[str, str, int, int]]:

@@ -10,6 +10,7 @@ from analysis.verdicts import judge
 from paper_figs import load_figure
 from paper_figs.srtm import eq1, published
 from paper_figs.srtm.concentration import PANELS
+from paper_figs.srtm.prop1 import KINDS
 from systems.parts.md1 import wait_probability
 from tests.paper_figs.tables import (
     REPETITIONS,
@@ -230,3 +231,13 @@ def test_every_claim_of_these_figures_has_a_case() -> None:
     keys = ("srtm-prop1", "srtm-eq1", "srtm-fig4", "srtm-fig4-1000", "srtm-fig5", "srtm-fig6")
     assert {claim.id for key in keys for claim in load_figure(key).claims} == {case.claim for case in CASES}
     assert all(frame.groupby("repetition").ngroups == REPETITIONS for case in CASES for frame in case.tables().values())
+
+
+def test_sums_are_drawn_with_their_intervals_every_two_seconds() -> None:
+    at = [(kind, k, n * 0.05) for kind in KINDS for k in (1, 2) for n in range(101)]
+    sums = pd.DataFrame(at, columns=["kind", "k", "at_s"]).assign(delay_s=lambda rows: rows.k * 10.0, count=3)
+    sums = sums.assign(low=sums.delay_s - 20, high=sums.delay_s + 5)
+    for panel in load_figure("srtm-prop1").draw({"sums": sums}).axes:
+        segments = [segment for one in panel.collections for segment in one.get_segments()]
+        ends = [(round(float(low), 6), round(float(high), 6)) for (_, low), (_, high) in segments]
+        assert ends == [(0.0, 15.0)] * 2 + [(0.0, 25.0)] * 2
