@@ -272,7 +272,7 @@ def interval_bars(
     (axes.barh if lying else axes.bar)(at, mean, width, **bar)
 
 
-class Part(NamedTuple):
+class BarPart(NamedTuple):
     """One part of ``stacked_bars``: its length in each bar, its look (open: an outline), and how it is filled."""
 
     lengths: Values
@@ -284,7 +284,7 @@ class Part(NamedTuple):
 def stacked_bars(
     axes: Axes,
     at: Values,
-    parts: Sequence[Part],
+    parts: Sequence[BarPart],
     width: float = 0.8,
     begin: Values | None = None,
     lying: bool = False,

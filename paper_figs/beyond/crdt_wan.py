@@ -18,7 +18,7 @@ from paper_figs.beyond.wan import FLIPPED, LIVE_CLAIM, NAMES, VIRTUAL, draw_flip
 from paper_figs.drawing import (
     GREY,
     WHISKER,
-    Part,
+    BarPart,
     categories,
     curve,
     interval_points,
@@ -109,7 +109,7 @@ def _draw_errors(axes: Axes, runs: Frame, names: Sequence[str]) -> None:
     for place, name, testbed, group in _groups(runs, names):
         look = style_of(name)._replace(is_open=testbed == VIRTUAL)
         admitted, rejected = ([100 * group[f"false_{what}_share"].mean()] for what in ("admit", "reject"))
-        parts = [Part(admitted, look), Part(rejected, look, 0.45, "////")]
+        parts = [BarPart(admitted, look), BarPart(rejected, look, 0.45, "////")]
         at = [place + (-0.2 if look.is_open else 0.2)]
         stacked_bars(axes, at, parts, 0.36, edge=look.colour)
         interval_points(axes, at, [floored(t_interval(samples(100 * group.error_share)))], WHISKER)

@@ -36,7 +36,7 @@ from paper_figs.beyond.deployed_faults import (
 )
 from paper_figs.beyond.limiter_rows import named_rows, row_points
 from paper_figs.beyond.wan import CITIES, LIVE_CLAIM
-from paper_figs.drawing import GREY, Part, curve, label, log_axis, panels, rule, stacked_bars
+from paper_figs.drawing import GREY, BarPart, curve, label, log_axis, panels, rule, stacked_bars
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
@@ -160,7 +160,7 @@ def _draw_outcomes(axes: Axes, runs: Frame, names: Sequence[str], scenario: str)
         mine = runs[runs.name == name]
         if mine.empty:
             label(axes, "no valid run" if scenario in NAMES[name] else "not tried", (2.0, row), GREY, (1, 0))
-        parts = [Part([100 * float(mine[outcome].mean())], look) for outcome, look in OUTCOMES.items() if len(mine)]
+        parts = [BarPart([100 * float(mine[outcome].mean())], look) for outcome, look in OUTCOMES.items() if len(mine)]
         stacked_bars(axes, [row], parts, 0.7, lying=True)
     axes.set_xlim(0, 100)
     axes.set_xlabel("of the requests meanwhile (%)")

@@ -246,7 +246,7 @@ def _draw_places(axes: Axes, places: Frame, runs: Frame) -> None:
         at = [x + shift for x in range(len(loads))]
         groups = [places[(places.system == system) & (places["load"] == load)] for load in loads]
         topics = {city: [_mean_topics(group, city) for group in groups] for city in CITY_LOOKS}
-        drawing.stacked_bars(axes, at, [drawing.Part(topics[city], look) for city, look in CITY_LOOKS.items()], 0.22)
+        drawing.stacked_bars(axes, at, [drawing.BarPart(topics[city], look) for city, look in CITY_LOOKS.items()], 0.22)
         for x, load, *counts in zip(at, loads, *topics.values(), strict=True):
             moves = runs[(runs.system == system) & (runs["load"] == load)].moves.mean()
             label(axes, f"{moves:.0f}", (x, sum(counts)), size=6)
@@ -280,7 +280,7 @@ NOTES = (
     "and the least loaded takes what is too much. ePulsar's nearest brokers fill each other in turn, though all would "
     "have room: the 85 % rule says who is full, and not who would be with one topic more. The lines of the three "
     "resources lie on each other. "
-    "Lines of (a), (b), (d), (e), (g), (h): means with 95 % intervals over repetitions, those "
+    "(a), (b), (d), (e), (g), (h): means with 95 % intervals over repetitions, those "
     "of (a) and (d) set side by side; (c), (f) and the worst are means."
 )
 TITLE = "Placement when the best site is full"

@@ -11,7 +11,7 @@ from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale, repeated
 from paper_figs.beyond.wan import LIVE, LIVE_CLAIM, VIRTUAL, on_both
-from paper_figs.drawing import INK, Part, curve, log_axis, marks, panels, rule, stacked_bars
+from paper_figs.drawing import INK, BarPart, curve, log_axis, marks, panels, rule, stacked_bars
 from paper_figs.epulsar.runs import idle
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, key_above, rule_key
@@ -128,7 +128,7 @@ def _draw_bands(axes: Axes, pairs: Frame, bands: Frame) -> None:
     """Pairs in the order of their round trips; a bar each, and the real runs' errors as points."""
     order = bands.sort_values(["rtt_ms", "pair"], ignore_index=True)
     places = {pair: place for place, pair in enumerate(order.pair)}
-    spread = Part(order.high_ms - order.low_ms, SPREAD, alpha=0.45)
+    spread = BarPart(order.high_ms - order.low_ms, SPREAD, alpha=0.45)
     stacked_bars(axes, order.index, [spread], begin=order.low_ms)
     marks(axes, order.index, order.median_ms, MEDIAN._replace(marker="_"), size=6)
     for inside, look in REAL.items():

@@ -30,7 +30,7 @@ from paper_figs.crdt.published import (
 from paper_figs.crdt.runs import EXTENSIONS_NOTE, counts_of, points_of
 from paper_figs.crdt.usage import ratio, rest_of
 from paper_figs.crdt.variants import COUNTER, EXTENSIONS, FL, ORACLE, QUEUE, F, L
-from paper_figs.drawing import WHISKER, Part, interval_points, note, panels, stacked_bars
+from paper_figs.drawing import WHISKER, BarPart, interval_points, note, panels, stacked_bars
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import floored, intervals_by
 from paper_figs.keys import bar_key, key, legend_above
@@ -65,7 +65,7 @@ def draw_users(tables: FigureTables) -> Drawing:
     (ranks, offered), (_, admitted) = (intervals_by(in_c, "rank", name) for name in ("offered", "admitted"))
     lower = [interval.mean for interval in admitted]
     upper = [interval.mean - low for interval, low in zip(offered, lower, strict=True)]
-    stacked_bars(axes, ranks, [Part(lower, ADMITTED), Part(upper, REJECTED)])
+    stacked_bars(axes, ranks, [BarPart(lower, ADMITTED), BarPart(upper, REJECTED)])
     for intervals, shift in ((admitted, -0.12), (offered, 0.12)):  # beside each other: some users' are near
         interval_points(axes, [rank + shift for rank in ranks], list(map(floored, intervals)), WHISKER)
     total = sum(interval.mean for interval in offered)

@@ -71,7 +71,7 @@ def draw(tables: FigureTables) -> Drawing:
 
 def _draw_rule(axes: Axes, clients: Frame, limit: float, rule: str) -> None:
     place, cut = np.arange(1, len(clients) + 1), clients.demand - clients.admitted
-    parts = [drawing.Part(clients.admitted, ADMITTED), drawing.Part(cut, THROTTLED)]
+    parts = [drawing.BarPart(clients.admitted, ADMITTED), drawing.BarPart(cut, THROTTLED)]
     drawing.stacked_bars(axes, place, parts, width=1.0)
     if rule in ("water-filling", "printed"):
         level = float(clients.admitted.max())

@@ -92,7 +92,7 @@ def _draw_parts(axes: Axes, runs: Frame) -> None:
     for testbed, part in _places(axes, runs):
         stacks = part.groupby("place").mean(numeric_only=True).clip(lower=0.0)
         hatch = "" if testbed == "virtual" else "///"
-        parts = [drawing.Part(stacks[f"{name}_ms"], look, hatch=hatch) for name, (_, _, look) in PARTS.items()]
+        parts = [drawing.BarPart(stacks[f"{name}_ms"], look, hatch=hatch) for name, (_, _, look) in PARTS.items()]
         at, whole = intervals_by(part, "place", "mean_ms")
         drawing.stacked_bars(axes, at, parts, 0.34, edge=drawing.WHITE)
         drawing.interval_points(axes, at, whole, drawing.WHISKER)

@@ -117,7 +117,7 @@ def test_bars_have_the_colours_of_their_looks_and_their_means() -> None:
 @pytest.mark.parametrize("lying", [False, True])
 def test_parts_are_stacked_from_where_they_begin(lying: bool) -> None:
     sheet, (axes,) = drawing.panels(1, 1)
-    parts = [drawing.Part([1.0, 2.0], ONE), drawing.Part([3.0, 4.0], OTHER._replace(is_open=True), 0.5, "//")]
+    parts = [drawing.BarPart([1.0, 2.0], ONE), drawing.BarPart([3.0, 4.0], OTHER._replace(is_open=True), 0.5, "//")]
     drawing.stacked_bars(axes, [0, 1], parts, width=0.5, begin=[10.0, 20.0], lying=lying)
     bars: list[Any] = list(axes.patches)
     boxes = [(bar.get_x(), bar.get_width()) if lying else (bar.get_y(), bar.get_height()) for bar in bars]
