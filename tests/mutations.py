@@ -596,14 +596,36 @@ LIVE = [
         ),
     ),
     *_rows(
-        "studies/limiting/live.py",
-        "tests/studies/limiting/test_records.py",
+        "studies/limiting/accounts.py",
+        "tests/studies/limiting/test_accounts.py",
         (
             "a single datagram lost on the way is not counted",
             "        if lost > 0:\n",
             "        if lost > 1:\n",
             "test_a_datagram_that_was_sent_and_did_not_come_is_lost",
         ),
+        (
+            "what a node wrote down counts more than what its user was told",
+            "        if received_ns != NEVER:\n",
+            "        if received_ns != NEVER and number not in verdicts:\n",
+            "test_a_request_that_was_decided_twice_counts_once",
+        ),
+        (
+            "a request without a verdict is not counted as lost",
+            "for _, request in offered if request.id not in verdicts]",
+            "for _, request in offered if request.id in verdicts]",
+            "test_each_request_has_its_fate",
+        ),
+        (
+            "an answer to no question is a decision",
+            "            if number in journal.offered:\n",
+            "            if True:\n",
+            "test_an_answer_to_no_question_is_no_decision",
+        ),
+    ),
+    *_rows(
+        "studies/limiting/live.py",
+        "tests/studies/limiting/test_records.py",
         (
             "the drain ends while nodes hold unsent bytes",
             "over and not unsent and all(",

@@ -1,5 +1,6 @@
 """A controller's nodes (TB Adaptor) as processes beside real brokers: reports up, new buckets down."""
 
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 from core.records import Sample
@@ -34,7 +35,8 @@ def run(site: Site, asked: Controlling) -> Controlled:
         try:
             fleet.start()
             window = deployment.play(0, asked.duration_ns, deployment.faults, begin, LEAD_NS)
-            samples, commands = _told(fleet, deployment.topic, asked.duration_ns)
+            fleet.statuses("finish")
+            samples, commands = told_until(asked.duration_ns, fleet.samples(), fleet.names, deployment.topic)
         finally:
             fleet.stop()
         windows = []
@@ -44,12 +46,13 @@ def run(site: Site, asked: Controlling) -> Controlled:
         return Controlled(names, envelope, windows, samples, commands, deployment.messages(), deployment.evidence())
 
 
-def _told(fleet: NodeFleet, topic: str, until_ns: int) -> tuple[list[Sample], list[tuple[int, str, SetBucket]]]:
-    """Samples, and the commands that brokers were given; what nodes did while the load drained is left out."""
-    fleet.statuses("finish")
-    rows = [row for row in fleet.samples() if row[0] < until_ns]
+def told_until(
+    until_ns: int, samples: Iterable[Sample], names: Sequence[str], topic: str
+) -> tuple[list[Sample], list[tuple[int, str, SetBucket]]]:
+    """Samples in order, and the commands that brokers were given; what nodes did while the load drained is left out."""
+    rows = [row for row in samples if row[0] < until_ns]
     commands = []
-    for name in fleet.names:
+    for name in names:
         # A broker's node tells of each limit that it has set, its rate first.
         rates = [row for row in rows if row[1:3] == (name, "bucket_rate_rps")]
         bursts = [row for row in rows if row[1:3] == (name, "bucket_burst_count")]

@@ -13,15 +13,14 @@ from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 
-import numpy as np
-
 from core.errors import MachineError, SpecError
-from core.records import Json, Request, Sample
+from core.records import Json, Request
 from core.units import MILLISECOND_NS
+from studies.limiting.accounts import lost_on_the_way, records_of
 from studies.limiting.asked import SETTLE_NS, Limiting, RequestJournal, clock_offsets_ns
-from studies.limiting.users import NEVER, write_requests
+from studies.limiting.users import write_requests
 from systems import SYSTEMS
-from systems.api import Transport, Verdict
+from systems.api import Transport
 from systems.loader import name_of
 from testbed.api import Testbed
 from testbed.brokers.traffic import STATUS_S, Crew
@@ -32,7 +31,6 @@ from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
 from testbed.servers.found import check_servers, server_versions
 from testbed.topologies.topology import Topology
-from testbed.trust.answers import account_of_answers, fault_windows, unanswered_rows
 from testbed.trust.fidelity import SCALE_NS
 from testbed.trust.replicas import replica_rows
 
@@ -129,43 +127,21 @@ class _Run:
 
     def take_home(self, requests: Mapping[str, Sequence[Request]]) -> RequestJournal:
         """What nodes and users have written down."""
-        asked, fleet, journal = self._asked, self._fleet, self.journal
-        lost_servers, unanswered = fleet.lost_servers(), set[int]()
-        states = fleet.states()
+        asked, fleet = self._asked, self._fleet
+        lost_servers, states = fleet.lost_servers(), fleet.states()
         if fleet.transport is Transport.DATAGRAM:
             self._let_arrive()
         statuses = fleet.statuses("finish")
         now_ns = self._play.now_ns()
-        for name in fleet.names:
-            records = fleet.records(name)
-            journal.samples += [(at_ns, name, metric, value) for at_ns, metric, value in records.samples]
-            journal.commands += [(at_ns, name, command) for at_ns, command in records.commands]
-            journal.verdicts.update({number: (at_ns, name, verdict) for at_ns, number, verdict, _ in records.verdicts})
-            unanswered.update(number for _, number, _, alone in records.verdicts if alone)
+        nodes = {name: fleet.records(name) for name in fleet.names}
         if fleet.transport is Transport.DATAGRAM:
-            once = [name for name in statuses if fleet.lives_count(name) == 1]
-            journal.samples += lost_on_the_way({name: statuses[name] for name in once}, now_ns)
-        offered = [(request.at_ns, node, request) for node, of in requests.items() for request in of]
-        for _, node, request in sorted(offered, key=lambda row: row[0]):
-            journal.offered[request.id] = node, request
-        users = {}
-        for number, sent_ns, received_ns, decided_ns, admitted, alone in self._users.collect():
-            users[number] = _instant(sent_ns), _instant(received_ns)
-            if received_ns != NEVER:
-                verdict = Verdict.ADMIT if admitted else Verdict.REJECT
-                journal.verdicts[number] = decided_ns, journal.offered[number][0], verdict
-                unanswered.update([number] if alone else [])
-        journal.samples += unanswered_rows(journal.verdicts[number][:2] for number in unanswered)
-        journal.samples.sort(key=lambda row: row[:3])
-        if asked.compare_replicas:
-            journal.samples += replica_rows(asked.system, asked.config, states, now_ns)
+            once = {name: status for name, status in statuses.items() if fleet.lives_count(name) == 1}
+            self.journal.samples += lost_on_the_way(once, now_ns)
         timeout_ns = asked.system.timeout_ns(asked.config) if asked.system.timeout_ns else 0
-        decided_at_ns = np.array([at_ns for at_ns, _, _ in journal.verdicts.values()], np.int64)
-        alone_then = np.array([number in unanswered for number in journal.verdicts], bool)
-        lost = [request.at_ns for number, (_, request) in journal.offered.items() if number not in journal.verdicts]
-        windows = fault_windows(journal.faults, timeout_ns)
-        answers = account_of_answers(decided_at_ns, alone_then, windows, np.array(lost, np.int64))
-        return RequestJournal(journal, users, states, self._play.epoch_ns, answers, lost_servers)
+        shown = records_of(requests, nodes, self._users.collect(), self.journal, timeout_ns)
+        if asked.compare_replicas:
+            shown.journal.samples += replica_rows(asked.system, asked.config, states, now_ns)
+        return replace(shown, states=states, epoch_ns=self._play.epoch_ns, lost_servers=lost_servers)
 
     def _let_arrive(self) -> None:
         """Nodes send no more, and what is under way arrives.
@@ -289,21 +265,3 @@ def longest_delay_ns(topology: Topology, faults: Sequence[Fault] = ()) -> int:
     names = topology.node_names()
     paths = [topology.path(source, target) for source in names for target in names]
     return max(path.one_way_delay_ns + path.jitter_ns + held_ns * len(path.links) for path in paths)
-
-
-def lost_on_the_way(statuses: Mapping[str, Json], now_ns: int) -> list[Sample]:
-    """Datagrams that one node sent and another did not get, for pairs that have lived through the run."""
-    rows = []
-    for source, status in statuses.items():
-        lost = sum(
-            max(0, count - statuses[target]["received_from"].get(source, 0))  # more: some came twice
-            for target, count in status["sent_to"].items()
-            if target in statuses
-        )
-        if lost > 0:
-            rows.append((now_ns, source, "lost_count", float(lost)))
-    return rows
-
-
-def _instant(at_ns: int) -> int | None:
-    return None if at_ns == NEVER else at_ns

@@ -1,4 +1,4 @@
-"""What is made of nodes' own words after a live run: lost datagrams, whether a drain is over, how long users waited."""
+"""What is made of nodes' own words after a live run: whether a drain is over, how long users waited."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.limiting.asked import RequestJournal
-from studies.limiting.live import drain_progress, longest_delay_ns, lost_on_the_way
+from studies.limiting.live import drain_progress, longest_delay_ns
 from studies.limiting.study import journal
 from systems.api import Verdict
 from testbed.faults import LinkDelay, LinkLoss, LinkReordering
@@ -20,28 +20,6 @@ STILL_NS = 250_000_000
 
 def said(sent_to: dict[str, int], received_from: dict[str, int], **more: Any) -> dict[str, Any]:
     return {"sent_to": sent_to, "received_from": received_from, "unsent_bytes": 0, "idle": True, **more}
-
-
-@pytest.mark.parametrize(
-    ("came", "lost"),
-    [
-        (5, []),
-        (4, [(9, "a", "lost_count", 1.0)]),
-        (0, [(9, "a", "lost_count", 5.0)]),
-    ],
-)
-def test_a_datagram_that_was_sent_and_did_not_come_is_lost(came: int, lost: list[Any]) -> None:
-    statuses = {"a": said({"b": 5}, {}), "b": said({"a": 0}, {"a": came} if came else {})}
-    assert lost_on_the_way(statuses, 9) == lost
-
-
-def test_datagrams_that_came_twice_make_up_for_none_that_did_not_come() -> None:
-    statuses = {"a": said({"b": 1_000, "c": 1_000}, {}), "b": said({}, {"a": 1_100}), "c": said({}, {"a": 900})}
-    assert lost_on_the_way(statuses, 9) == [(9, "a", "lost_count", 100.0)]
-
-
-def test_what_was_sent_to_a_node_that_has_died_is_nobodys_loss() -> None:
-    assert lost_on_the_way({"a": said({"b": 5, "c": 3}, {}), "c": said({}, {"a": 3})}, 9) == []
 
 
 @pytest.mark.parametrize(
