@@ -624,6 +624,22 @@ LIVE = [
         ),
     ),
     *_rows(
+        "testbed/nodes/witness.py",
+        "tests/testbed/nodes/test_witness.py",
+        (
+            "what a timer decides without an answer passes where the node does not say so",
+            "(was_asked and isinstance(self._event, Timer))",
+            "False",
+            "test_what_a_timer_decides_was_not_answered_and_what_an_answer_decides_was",
+        ),
+        (
+            "who never heard of its server may decide without a word",
+            "if decision.unanswered or is_silent or ",
+            "if decision.unanswered or ",
+            "test_a_node_that_never_heard_of_its_server_decides_alone_when_and_how_it_ever_does",
+        ),
+    ),
+    *_rows(
         "studies/limiting/live.py",
         "tests/studies/limiting/test_records.py",
         (

@@ -30,6 +30,7 @@ from testbed.nodes.member import Group, Member
 from testbed.nodes.planes import Plane, Surroundings, plane_of, standing_in
 from testbed.nodes.records import Recorder
 from testbed.nodes.rehearsal import load_node
+from testbed.nodes.witness import Witness
 
 BIND_S = 2.0  # how long a port may stay taken by the process that was killed there
 FAULTY = 3  # exit code of a node that broke a rule
@@ -55,6 +56,7 @@ class NodeHost:
         """Make the node, and warm it up: seconds, where kernels must be compiled."""
         self._system, self._node = load_node(name, system, options, names, seed)
         self._name = name
+        self._witness = Witness(self._system)
         self._group = Group(frozenset(names), self._system.messages, self._system.transport)
         self._recorder = Recorder(self.loop, Path(records))
         gc.collect()
@@ -210,6 +212,7 @@ class NodeHost:
             return
         if self.exit_code or self._rests:
             return
+        self._witness.saw(event)
         try:
             member.handle(event)
         except HarnessError as error:
@@ -225,6 +228,7 @@ class NodeHost:
 
     def send(self, source: str, target: str, content: bytes, by_datagram: bool) -> None:
         """Over a socket; see ``Body.send``."""
+        self._witness.asked()
         if target == source:  # no socket leads home
             self.loop.call_at(time.monotonic_ns(), self._receive, source, content)
         elif not self._ways[0 if by_datagram else -1].send(target, content):
@@ -237,6 +241,7 @@ class NodeHost:
 
     def decide(self, node: str, decision: Decide) -> None:
         """Tell the user's host; of what was handed on to this node it hears nothing, and the verdict is recorded."""
+        decision = self._witness.judged(decision)
         user = self._users.pop(decision.request_id, None)
         if user is None:
             self._recorder.add("verdict", self.now_ns, decision.request_id, decision.verdict.value, decision.unanswered)
@@ -245,6 +250,7 @@ class NodeHost:
 
     def actuate(self, node: str, command: object) -> None:
         """To the data plane, or into the records where there is none."""
+        self._witness.asked()
         if self._plane is not None:
             self._plane.actuate(command)
         else:

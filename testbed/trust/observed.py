@@ -21,6 +21,7 @@ from testbed.trust.fidelity import Observation, Spread, Standstill, judge, sprea
 Row = tuple[int, str, str, float]  # at_ns, node, metric, value
 HANDOVER_LATENESS = "handover_lateness_ns"  # samples of live runs whose clients move
 CLOCK_DOUBT = "clock_doubt_ns"  # a counter of hosts with clocks of their own: how well their offset is known
+NO_ANSWERS = "nothing was decided outside of faults: whether nodes had the answers that they asked for is not judged"
 _FOREVER_NS = 2**63 - 1
 
 
@@ -88,7 +89,9 @@ class Findings:
         ]  # fmt: skip
         if epoch_ns is not None:
             rows += probes.samples(epoch_ns)
-        return RunEvidence(judge(seen), self.paths, rows, logs, epoch_ns, tuple(self.notes))
+        unjudged = self.answers is not None and self.answers.unanswered_share is None
+        notes = (*self.notes, *[NO_ANSWERS] * unjudged)
+        return RunEvidence(judge(seen), self.paths, rows, logs, epoch_ns, notes)
 
     def observation(self, probes: Seen) -> Observation:
         """What ``judge`` judges."""

@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 GCRA = ROOT / "systems" / "limiting" / "drivers" / "redis_gcra.py"
 EXAMPLE = ROOT / "docs" / "examples" / "redis_window.py"
 TOY = ROOT / "docs" / "examples" / "toy_limiter.py"
+TALLY = ROOT / "docs" / "examples" / "tally.py"
 POINT = ("--workload", "requests", "--topology", "full-mesh", "--set", "study.duration=2s")
 LIMIT = ("--set", "system.capacity=10", "--set", "system.rate=1")
 PATIENT = "3s"  # before a node decides alone: a busy machine's server may stand still for longer than a second
@@ -87,6 +88,32 @@ def test_an_example_brings_its_own_server_and_one_that_takes_no_questions_is_inv
     assert told["my_redis.py"]["fidelity"]["unanswered_share"] == 1
     reasons = " ".join(told["my_redis.py"]["validity_reasons"])
     assert "100.0% of the decisions outside of faults were taken without the answer" in reasons
+
+
+@pytest.mark.live
+@pytest.mark.slow
+@pytest.mark.parametrize(("never_asked", "least"), [("True", 1.0), ("command.request_id % 5 == 0", 0.1)])
+def test_a_limiter_that_fails_open_and_does_not_say_so_is_invalid(
+    tmp_path: Path, never_asked: str, least: float
+) -> None:
+    """An author's omission: on a time-out the example admits, without the flag; all or some questions get lost."""
+    text = TALLY.read_text()
+    silent = "[Decide(e.request_id, e.verdict) if isinstance(e, Decide) else e for e in self.questions.rung(now_ns)]"
+    for old, new in (
+        ("    Arrival,\n", "    Arrival,\n    Decide,\n"),
+        ("self.questions.rung(now_ns)", silent),
+        ("        self.asked.append", f'        if {never_asked}:\n            return b""\n        self.asked.append'),
+    ):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (tmp_path / "tally.py").write_text(text)
+    (tmp_path / "tally_server.py").write_text((TALLY.parent / "tally_server.py").read_text())
+    words = ("--system", f"{tmp_path}/tally.py:SYSTEM", "--testbed", "local", *POINT, *LIMIT)
+    done = ratebed("run", *words, "--set", "topology.nodes=2", "--json", "--out", str(tmp_path / "out"))
+    (row,), (told,) = json.loads(done.stdout), manifests(tmp_path / "out")
+    assert (done.returncode, row["validity"], told["validity"]) == (1, "invalid", "invalid"), done.stderr
+    assert least <= told["fidelity"]["unanswered_share"] and row["admit"] > 100
+    assert "of the decisions outside of faults were taken without the answer" in " ".join(told["validity_reasons"])
 
 
 @pytest.mark.parametrize(

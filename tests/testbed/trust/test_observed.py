@@ -9,8 +9,9 @@ from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.faults import Crash, Heal, Partition, Restart
 from testbed.trust.accounts import DeliveryAccount
+from testbed.trust.answers import AnswerAccount
 from testbed.trust.fidelity import Spread, Standstill, judge
-from testbed.trust.observed import Findings
+from testbed.trust.observed import NO_ANSWERS, Findings
 from tests.live import needs
 
 
@@ -141,6 +142,21 @@ def test_a_stop_inside_of_a_declared_fault_is_told_apart(end_s: int, expected: l
     assert findings.faulty
     told = Told([(epoch_ns + end_s * SECOND_NS, "redis-n1", STOPPED, 3.0 * SECOND_NS)])
     assert list(findings.observation(told).standstills or ()) == expected
+
+
+@pytest.mark.parametrize(
+    ("answers", "notes"),
+    [
+        (None, ("of the site",)),
+        (AnswerAccount(1, 0, 9, 9), ("of the site",)),
+        (AnswerAccount(0, 0, 9, 9), ("of the site", NO_ANSWERS)),
+    ],
+)
+def test_a_run_that_decided_nothing_outside_of_faults_says_so(
+    answers: AnswerAccount | None, notes: tuple[str, ...]
+) -> None:
+    findings = Findings(MILLISECOND_NS, (), answers=answers, notes=["of the site"])
+    assert findings.evidence(Told([]), {}).notes == notes
 
 
 def test_all_stops_of_a_process_add_up() -> None:
