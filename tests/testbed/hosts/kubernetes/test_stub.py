@@ -1,5 +1,6 @@
 """A testbed is a place: a further one is a folder and a line in the registry; what has a live body runs there."""
 
+import ast
 import json
 from pathlib import Path
 
@@ -11,12 +12,35 @@ from harness.experiment import RunSpec
 from harness.run import check_all, execute
 from testbed import TESTBEDS
 from tests.testbed.hosts.kubernetes.site import CLUSTER
+from tests.tidy import ROOT, tracked_files
 
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line in the registry."""
     monkeypatch.setitem(TESTBEDS, "kubernetes", "tests.testbed.hosts.kubernetes.site:KUBERNETES")
+
+
+def touched() -> set[str]:
+    """Files outside of this folder: in which the folder's modules put something of theirs, or that know the folder."""
+    home, files = Path(__file__).parent, set[str]()
+    for path in home.glob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        imports = [node for node in nodes if isinstance(node, ast.ImportFrom)]
+        modules = {alias.name: node.module for node in imports for alias in node.names}
+        for node in nodes:
+            if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("monkeypatch."):
+                owner = node.args[0]
+                assert isinstance(owner, ast.Name), f"{ast.unparse(node)}: patch a name that is imported"
+                place = (ROOT / str(modules[owner.id]).replace(".", "/")).with_suffix("")
+                files.add(str(place / "__init__.py" if place.is_dir() else place.with_suffix(".py")))
+    others = (path for path in tracked_files() if path.suffix == ".py" and not path.is_relative_to(home))
+    return files | {str(path) for path in others if "hosts.kubernetes" in path.read_text()}
+
+
+def test_it_touches_one_file_outside_of_its_folder() -> None:
+    """Four are allowed; the registry's is enough."""
+    assert touched() == {str(ROOT / "testbed" / "__init__.py")}
 
 
 def spec(**changes: object) -> RunSpec:
