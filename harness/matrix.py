@@ -13,7 +13,7 @@ list of lists::
 """
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import product
 from math import prod
@@ -36,8 +36,19 @@ from workloads import load as load_workload
 _OPTIONS = tuple(f"{axis}_options" for axis in CONFIGURED)
 
 
-def read_matrix(path: Path, seed: int, repetitions: int = 0) -> list[RunSpec]:
-    """The runs of a matrix file, with its repetitions or those given; SpecError: file, grid and key that is wrong."""
+Adapt = Callable[[RunSpec], RunSpec]
+
+
+def as_written(spec: RunSpec) -> RunSpec:
+    """What runs is what is read."""
+    return spec
+
+
+def read_matrix(path: Path, seed: int, repetitions: int = 0, adapt: Adapt = as_written) -> list[RunSpec]:
+    """The runs of a matrix file, with its repetitions or those given; SpecError: file, grid and key that is wrong.
+
+    ``adapt``: what will be made of a run before it runs; so it is checked, on another testbed maybe.
+    """
     raw = read_toml(path)
     counts = {"repetitions": 1, "runs_maximum": RUNS_MAXIMUM}
     for name, default in counts.items():
@@ -55,7 +66,7 @@ def read_matrix(path: Path, seed: int, repetitions: int = 0) -> list[RunSpec]:
         choices = {where: _choices(grid, where) for where, grid in numbered.items()}
         points = sum(_combinations(choice) for choice in choices.values())
         check_runs(points * counts["repetitions"], counts["runs_maximum"], f"{path}: ")
-        specs = [spec for where, choice in choices.items() for spec in _points(choice, where)]
+        specs = [spec for where, choice in choices.items() for spec in _points(choice, where, adapt)]
         return repeated(specs, counts["repetitions"], seed, counts["runs_maximum"])
 
 
@@ -134,10 +145,10 @@ def _choices(grid: Json, where: str) -> dict[str, list[object]]:
     )
 
 
-def _points(choices: dict[str, list[object]], where: str) -> Iterator[RunSpec]:
+def _points(choices: dict[str, list[object]], where: str, adapt: Adapt) -> Iterator[RunSpec]:
     for values in product(*choices.values()):
         fields = dict(zip(choices, values, strict=True))
-        yield _spec({**{name: {} for name in _OPTIONS}, **fields}, where)
+        yield _spec({**{name: {} for name in _OPTIONS}, **fields}, where, adapt)
 
 
 def _each(table: Json, where: str) -> Iterator[Json]:
@@ -180,8 +191,8 @@ def _said_per_period(system: str, options: Json) -> Json:
     return {"capacity": capacity, "rate": rate, **{name: of for name, of in options.items() if name != "limit"}}
 
 
-def _spec(values: Json, where: str) -> RunSpec:
-    """A spec that resolves: names and options are checked now, not when it runs."""
+def _spec(values: Json, where: str, adapt: Adapt = as_written) -> RunSpec:
+    """A spec that resolves as it will run: names and options are checked now, not when it runs."""
     from harness.run import check_all
 
     with _told(where):
@@ -190,7 +201,7 @@ def _spec(values: Json, where: str) -> RunSpec:
         fields = {"study": _study(system, workload), **values, "system_options": options}
         spec = msgspec.convert(fields, RunSpec)
         try:
-            check_all([spec])
+            check_all([adapt(spec)])
         except SpecError as error:
             raise SpecError(error.what, _of_the_point(spec.factors()) or error.fix) from None
     return spec

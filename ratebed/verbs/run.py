@@ -105,6 +105,7 @@ def points_of(
 ) -> list[RunSpec] | None:
     """The points of a matrix file, or the one that the words are about; None where they are about figures."""
     from harness.matrix import ad_hoc, read_matrix
+    from ratebed.pipeline import adapted
 
     given = [option for option, value in {"--workload": workload, "--topology": topology}.items() if value]
     if request.keys and not matrix:
@@ -117,7 +118,7 @@ def points_of(
         given += ["--system"] * bool(request.extra_system) + ["--set"] * bool(settings)
         if given:
             raise SpecError(f"{given[0]} belongs to ad-hoc points", f"write it into {matrix}")
-        return read_matrix(Path(matrix), request.seed, request.repetitions)
+        return read_matrix(Path(matrix), request.seed, request.repetitions, lambda spec: adapted(spec, request))
     if request.extra_system and workload and not request.keys:
         places = [f"testbed={request.testbed}"] if request.testbed else []  # the point is checked where it runs
         places += [f"testbed.{name}={json.dumps(value)}" for name, value in request.testbed_options.items()]

@@ -40,14 +40,14 @@ def records_of(
             if number in journal.offered:
                 verdicts[number] = at_ns, name, verdict, alone
     instants: dict[int, tuple[int | None, int | None]] = {}
-    for number, sent_ns, received_ns, decided_ns, admitted, alone in users:
+    for number, sent_ns, received_ns, decided_ns, admitted, unanswered in users:
         instants[number] = _instant(sent_ns), _instant(received_ns)
         if received_ns != NEVER:
             verdict = Verdict.ADMIT if admitted else Verdict.REJECT
-            verdicts[number] = decided_ns, journal.offered[number][0], verdict, bool(alone)
+            verdicts[number] = decided_ns, journal.offered[number][0], verdict, bool(unanswered)
     journal.verdicts = {number: told[:3] for number, told in verdicts.items()}
-    unanswered = unanswered_rows((at_ns, node) for at_ns, node, _, alone in verdicts.values() if alone)
-    journal.samples = sorted([*happened.samples, *journal.samples, *unanswered], key=lambda row: row[:3])
+    alone_rows = unanswered_rows((at_ns, node) for at_ns, node, _, alone in verdicts.values() if alone)
+    journal.samples = sorted([*happened.samples, *journal.samples, *alone_rows], key=lambda row: row[:3])
     answers = account_of_answers(
         np.array([at_ns for at_ns, *_ in verdicts.values()], np.int64),
         np.array([alone for *_, alone in verdicts.values()], bool),

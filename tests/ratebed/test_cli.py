@@ -199,6 +199,16 @@ def test_a_figure_that_compares_no_systems_takes_no_further_one(tmp_path):
     assert done.returncode == 2 and "srtm-table1" in done.stderr
 
 
+def test_a_matrix_of_what_virtual_time_has_not_is_checked_on_the_testbed_that_an_option_names(tmp_path):
+    matrix = tmp_path / "matrix.toml"
+    point = "study = 'profile'\nsystem = 'pulsar'\nworkload = 'static-topics'\ntopology_options = { brokers = 1 }\n"
+    matrix.write_text(f"[[grid]]\n{point}workload_options = {{ sites = 1 }}\n")
+    words = ("plan", str(matrix), "--out", str(tmp_path / "out"))
+    done = ratebed(*words)
+    assert done.returncode == 2 and "study profile does not run on testbed virtual" in " ".join(done.stderr.split())
+    assert "1 runs to do" in " ".join(ratebed(*words, "--testbed", "local").stdout.split())
+
+
 def test_ssh_wants_an_inventory_which_is_part_of_the_runs_identity(tmp_path):
     hosts = tmp_path / "hosts.toml"
     words = ("plan", "srtm-fig4", "--scale", "tiny", "--out", str(tmp_path / "out"))
