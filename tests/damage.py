@@ -98,6 +98,11 @@ class Target(NamedTuple):
     mutations: tuple[Mutation, ...] = EVERYWHERE
 
 
+def target_of(runs: list[Path]) -> Target:
+    """Runs' tables, logs and manifests."""
+    return Target("run", files_in(runs), lambda file: bool(check_run(run_of(file, runs))) and False, MUTATIONS)
+
+
 def targets_of(out: Path, packs: Path | None = None) -> list[Target]:
     """All that may be damaged in a folder of results, and in packs of its runs."""
     runs, figures, code = finished_runs(out), figure_folders(out), out / "runs" / ".code"
@@ -111,7 +116,7 @@ def targets_of(out: Path, packs: Path | None = None) -> list[Target]:
     state = store.state()
     of_part = {store.root / file.path: part for part in state.parts.values() for file in part.files}
     targets = [
-        Target("run", files_in(runs), lambda file: bool(check_run(run_of(file, runs))) and False, MUTATIONS),
+        target_of(runs),
         Target("figure", files_in(figures), lambda file: bool(section_of(file.parent)) and False, MUTATIONS),
         Target("drawing", [*drawings], lambda file: file.name in drawing_damage(out, sections[drawings[file]])),
         Target("code", [*listings], lambda file: code_listing(out / "runs", codes[file]) != listings[file]),
@@ -214,9 +219,8 @@ class Kept:
                 path.write_bytes(data)
 
 
-def verify_mutations(out: Path, packs: Path, count: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
+def verify_mutations(kept: Kept, targets: list[Target], count: int, seed: int = 0) -> tuple[Counter[str], list[str]]:
     """So many mutations, one after the other, each undone; how many of each kind, and those that went wrong."""
-    kept, targets = Kept(out, packs), targets_of(out, packs)
     contents = {file: content_of(file) for target in targets for file in target.files}
     kinds: Counter[str] = Counter()
     wrong = []
@@ -317,7 +321,7 @@ def main() -> None:
     first = sum(row["mutations"] for row in ledger)
     with tempfile.TemporaryDirectory() as folder:
         out, packs = make(Path(folder))
-        kinds, wrong = verify_mutations(out, packs, count, first)
+        kinds, wrong = verify_mutations(Kept(out, packs), targets_of(out, packs), count, first)
         for kind, number in sorted(kinds.items()):
             print(f"{number:>6} {kind}")
         wrong += redraw_mutations(_without_live(out), redraws, first)

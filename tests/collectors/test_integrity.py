@@ -27,7 +27,7 @@ from collectors.writer import set_aside
 from core.digests import is_sealed, sealed
 from core.errors import MachineError
 from core.records import Json
-from tests.damage import verify_mutations
+from tests.damage import Kept, target_of, verify_mutations
 from tests.runs import SPEC, write_small_run
 
 ROOT = Path(__file__).parents[2]
@@ -46,10 +46,11 @@ def test_a_whole_run_verifies_and_lists_its_files(tmp_path: Path) -> None:
 
 
 def test_random_damage_is_always_seen(tmp_path: Path) -> None:
-    kinds, wrong = verify_mutations([write_small_run(tmp_path, seed) for seed in range(1, 4)], 600)
+    runs = [write_small_run(tmp_path, seed) for seed in range(1, 4)]
+    kinds, wrong = verify_mutations(Kept(*runs), [target_of(runs)], 600)
     assert not wrong
     assert sum(number for kind, number in kinds.items() if kind.endswith("seen")) > 550
-    assert {kind.partition(":")[0] for kind in kinds} == {"flip", "truncate", "delete", "swap", "edit", "add"}
+    assert {kind.partition(" ")[0] for kind in kinds} == {"flip", "truncate", "delete", "swap", "edit", "add"}
 
 
 @pytest.mark.parametrize(
