@@ -23,7 +23,7 @@ from core.files import files_of as files_outside
 from core.files import is_file
 from core.registry import known, packages
 from studies import STUDIES, load_study
-from studies.inputs import run_id
+from studies.inputs import files_declared, run_id
 from studies.spec import RunSpec
 from systems import SYSTEMS
 from systems.loader import declared, load_system
@@ -64,7 +64,9 @@ def code_hash(spec: RunSpec, root: Path = ROOT) -> str:
     SpecError for a name in the spec that nothing has.
     """
     names = _named(spec)
-    made = _hash_now if any(map(is_file, names)) else _hash_once  # files outside the tree may change
+    made = (
+        _hash_now if [*filter(is_file, names), *_declared(names)] else _hash_once
+    )  # files outside the tree may change
     return made(root, names, spec.calibration)
 
 
@@ -92,10 +94,14 @@ def _named(spec: RunSpec) -> tuple[str, str, str, str, str]:
 
 def _roots(names: tuple[str, str, str, str, str]) -> tuple[str, ...]:
     """Where a run's imports begin, as "module:OBJECT" or module."""
-    outside = [path for name in names if is_file(name) for path in files_outside(name) if path.suffix == ".py"]
-    sources = tuple(path.read_bytes() for path in outside)
+    outside = [*(path for name in names if is_file(name) for path in files_outside(name)), *_declared(names)]
+    sources = tuple(path.read_bytes() for path in dict.fromkeys(outside) if path.suffix == ".py")
     roots = {*_named_by(names, sources), *(name for source in sources for name in _read(source, "").names)}
     return tuple(sorted(root for root in roots if _is_followed(root)))
+
+
+def _declared(names: tuple[str, str, str, str, str]) -> list[Path]:
+    return files_declared(names[2]) if load_testbed(names[0]).real_time else []
 
 
 def code_of(spec: RunSpec) -> dict[str, str]:

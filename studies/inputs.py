@@ -11,7 +11,7 @@ from core.registry import files_named, lookup
 from studies import STUDIES, load_study
 from studies.spec import RunSpec
 from systems import SYSTEMS
-from systems.loader import load_system
+from systems.loader import declared_files, load_system
 from testbed import load_testbed
 from testbed.brokers.model import calibration_path
 from testbed.topologies.topology import TOPOLOGIES
@@ -50,10 +50,12 @@ def inputs_of(spec: RunSpec) -> list[str]:
 
     A calibration; what the options of its testbed, and those that ``core.registry.files_named`` knows, name; what the
     spec's own ``inputs`` are.  Of what is from outside the tree also the files that it is made of, ``path.py:WORKLOAD``
-    and what its text names beside it, and every option that is the path of a file.  SpecError for a name that nothing
-    has, and for a file that names others and cannot be read.
+    and what its text names beside it, and every option that is the path of a file; on real hosts those of the servers
+    that the system declares, wherever they are.  SpecError for a name that nothing has, and for a file that names
+    others and cannot be read.
     """
-    files = [*spec.inputs, *load_testbed(spec.testbed).input_files(spec.testbed_options)]
+    testbed = load_testbed(spec.testbed)
+    files = [*spec.inputs, *testbed.input_files(spec.testbed_options)]
     if spec.calibration.endswith(".toml"):
         files.append(str(calibration_path(spec.calibration)))
     for axis, factory in factories_of(spec).items():
@@ -63,7 +65,15 @@ def inputs_of(spec: RunSpec) -> list[str]:
             files += map(str, files_of(name))
         if name not in _OURS[axis]:
             files += filter(os.path.isfile, _texts(options))
+    if testbed.real_time:
+        there = set(map(os.path.realpath, files))
+        files += [str(file) for file in files_declared(spec.system) if os.path.realpath(file) not in there]
     return list(dict.fromkeys(files))
+
+
+def files_declared(system: str) -> list[Path]:
+    """What the files are made of that a system names for real hosts; see ``inputs_of``."""
+    return [file for place in declared_files(load_system(system)) for file in files_of(str(place))]
 
 
 def _texts(options: object) -> Iterator[str]:

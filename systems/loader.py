@@ -33,8 +33,7 @@ def declared(system: System, name: str) -> object:
     if not colon or not attribute:
         raise SpecError(f"{name!r} names no object", fix)
     if is_file(name):
-        beside = Path(getattr(sys.modules.get(system.config.__module__), "__file__", None) or "").parent / place
-        return load_object(f"{beside if beside.is_file() else place}:{attribute}", attribute)
+        return load_object(f"{_place_of(system, place)}:{attribute}", attribute)
     try:
         module = importlib.import_module(place or system.config.__module__)
     except ImportError as error:
@@ -43,6 +42,18 @@ def declared(system: System, name: str) -> object:
         raise SpecError(f"{name!r}: {module.__name__} has no {attribute}", fix)
     thing: object = vars(module)[attribute]
     return thing
+
+
+def declared_files(system: System) -> list[Path]:
+    """The files outside the tree that a system names for real hosts, as ``declared`` takes them."""
+    stand_in = system.stand_in
+    names = [*system.servers, system.plane, *((stand_in.make, *stand_in.servers) if stand_in else ())]
+    return [_place_of(system, name.partition(":")[0]) for name in names if is_file(name)]
+
+
+def _place_of(system: System, path: str) -> Path:
+    beside = Path(getattr(sys.modules.get(system.config.__module__), "__file__", None) or "").parent / path
+    return beside if beside.is_file() else Path(path)
 
 
 def name_of(system: System) -> str:

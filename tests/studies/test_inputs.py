@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from core.errors import SpecError
-from harness.code_version import id_of
+from harness.code_version import files_of, id_of
 from harness.experiment import SCALES
 from harness.matrix import ad_hoc, read_matrix
 from paper_figs import load_figure
@@ -140,6 +140,28 @@ def test_a_byte_of_a_file_that_a_run_opens_makes_it_another_run(made, tmp_path: 
         assert id_of(spec) != before, path
         path.write_bytes(kept)
     assert id_of(spec) == before
+
+
+def test_a_server_that_a_system_names_counts_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In the working directory, not beside the system; on real hosts alone, with what of ours it imports."""
+    (tmp_path / "beside").mkdir()
+    system, server = tmp_path / "beside" / "my.py", tmp_path / "srv.py"
+    text = (EXAMPLES / "tally.py").read_text()
+    assert "tally_server.py:" in text
+    system.write_text(text.replace("tally_server.py:", "srv.py:"))
+    server.write_text((EXAMPLES / "tally_server.py").read_text())
+    monkeypatch.chdir(tmp_path)
+    limited = {"workload": "requests", "topology": "full-mesh", "study": "limiting"}
+    spec, virtual = (RunSpec(system=str(system), testbed=name, **limited) for name in ("local", "virtual"))
+    assert set(inputs_of(spec)) - set(inputs_of(virtual)) == {"srv.py"}
+    before = id_of(spec), id_of(virtual)
+    server.write_text(server.read_text() + "import testbed.erlang.emulator\n")
+    assert id_of(spec) != before[0] and id_of(virtual) == before[1]
+    assert Path("testbed/erlang/emulator.py") in files_of(spec) and Path("testbed/erlang/emulator.py") not in files_of(
+        virtual
+    )
+    (tmp_path / "beside" / "srv.py").write_text(server.read_text())
+    assert [name for name in inputs_of(spec) if name.endswith("srv.py")] == [str(tmp_path / "beside" / "srv.py")]
 
 
 def test_lists_of_servers_are_beside_wondernetworks_tables_alone(tmp_path: Path) -> None:
