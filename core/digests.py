@@ -2,18 +2,36 @@
 
 import hashlib
 import json
+import os
+import time
 from collections.abc import Mapping
 
 import msgspec
 
 from core.records import Json
 
+SETTLED_NS = 2 * 10**9  # a file changed later than that ago may change again within a tick of its file system's clock
+_of_files: dict[tuple[int, ...], str] = {}
 DIGEST = "sha256"  # the key under which JSON has a file's digest, and its own: of all that it says beside this
 
 
 def digest_of(data: bytes) -> str:
     """SHA-256 in hexadecimal."""
     return hashlib.sha256(data).hexdigest()
+
+
+def digest_of_file(path: str) -> str:
+    """SHA-256 of what is in a file, read once a process for each state of it; OSError where it cannot be read."""
+    with open(path, "rb") as file:
+        state = os.fstat(file.fileno())
+        key = (state.st_dev, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns)
+        if key in _of_files:
+            return _of_files[key]
+        is_settled = time.time_ns() - max(state.st_mtime_ns, state.st_ctime_ns) > SETTLED_NS
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    if is_settled:
+        _of_files[key] = digest
+    return digest
 
 
 def sealed(content: Mapping[str, object]) -> Json:

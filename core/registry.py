@@ -38,6 +38,7 @@ OUTSIDE = {  # what may come from outside the tree -> the group of entry points
 }
 Made = TypeVar("Made")
 NUMBER_LIMIT = 2**63
+INPUT_FILE = {"input_file": True}  # metadata of a config's field that holds the path of an input file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,8 +150,8 @@ def configure(kind: str, factory: Callable[..., Made], options: Options) -> Made
 def files_named(factory: Callable[..., object], options: Options) -> Iterator[str]:
     """The input files that ``options`` name of what ``factory`` takes.
 
-    They are those of types with a note ``InputFiles``, and a config's fields with ``workloads.api.INPUT_FILE`` as
-    metadata.  SpecError where one cannot be read that names others.
+    They are those of types with a note ``InputFiles``, and a config's fields with ``INPUT_FILE`` as metadata.
+    SpecError where one cannot be read that names others.
     """
     for name, (default, note) in _file_options(factory).items():
         if value := options.get(name, default):
@@ -162,7 +163,7 @@ def _file_options(factory: Callable[..., object]) -> dict[str, tuple[object, Inp
     """The options that name files, each with its default, None if it has none."""
     parameters, hints = _taken_by(factory)
     fields = dataclasses.fields(factory) if dataclasses.is_dataclass(factory) else ()
-    notes = {field.name: InputFiles() for field in fields if field.metadata.get("input_file")}
+    notes = {field.name: InputFiles() for field in fields if INPUT_FILE.items() <= field.metadata.items()}
     for name, its in hints.items():
         notes.update((name, note) for note in getattr(its, "__metadata__", ()) if isinstance(note, InputFiles))
     defaults = {name: parameters[name].default for name in notes}

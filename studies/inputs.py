@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from core.digests import digest_of, run_id_of
+from core.digests import digest_of_file, run_id_of
 from core.files import files_of, is_file
 from core.reading import reading
 from core.registry import files_named, lookup
@@ -31,7 +31,7 @@ def input_digests(spec: RunSpec) -> dict[str, str]:
     digests = {}
     for name in inputs_of(spec):
         with reading(name, "give a readable file"):
-            digests[name] = digest_of(Path(name).read_bytes())
+            digests[name] = digest_of_file(name)
     return digests
 
 

@@ -6,19 +6,18 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
+from core.digests import digest_of_file
 from core.errors import SpecError
 from core.reading import reading
 from core.records import Options
+from core.registry import INPUT_FILE as INPUT_FILE
 from core.registry import configure
 from core.units import duration_ns
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-INPUT_FILE = {"input_file": True}  # metadata of a config field that holds the path of an input file
 
 
 class Offer(StrEnum):
@@ -79,7 +78,7 @@ class Workload:
 
 def input_files(config: "DataclassInstance") -> dict[str, str]:
     """Field and path of the files that a config names (fields with ``INPUT_FILE`` as metadata that are not empty)."""
-    fields = [field.name for field in dataclasses.fields(config) if field.metadata.get("input_file")]
+    fields = [field.name for field in dataclasses.fields(config) if INPUT_FILE.items() <= field.metadata.items()]
     return {name: getattr(config, name) for name in fields if getattr(config, name)}
 
 
@@ -93,7 +92,7 @@ def workload_id(key: str, config: "DataclassInstance", seed: int) -> str:
     values = dataclasses.asdict(config)
     for name, path in input_files(config).items():
         with reading(str(path), f"give {name} a readable file"):
-            values[name] = hashlib.sha256(Path(path).read_bytes()).hexdigest()
+            values[name] = digest_of_file(path)
     text = json.dumps([key, values, seed], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

@@ -138,7 +138,7 @@ def test_runs_on_a_file_that_was_edited_in_between_are_no_pair(tmp_path):
     folders = [
         folder(tmp_path, "v", inputs={"log.csv": "00"}),
         folder(tmp_path, "m1", testbed="mininet", inputs={"log.csv": "00"}),
-        folder(tmp_path, "m2", testbed="mininet", inputs={"log.csv": "01"}),
+        folder(tmp_path, "m2", "2001-01-02", testbed="mininet", inputs={"log.csv": "01"}),
     ]
     assert [pair.live_run_id for pair in fidelity.pairs_of(folders)] == ["m1"]
 

@@ -1,8 +1,11 @@
 """Which files a spec opens: whoever makes it, a byte of any of them makes another run of it."""
 
+import hashlib
 import json
+import os
 from pathlib import Path
 from types import SimpleNamespace
+from typing import BinaryIO
 
 import pytest
 
@@ -14,10 +17,11 @@ from paper_figs import load_figure
 from paper_figs.epulsar import fig4
 from ratebed.altered import altered
 from ratebed.pipeline import adapted
-from studies.inputs import inputs_of
+from studies.inputs import input_digests, inputs_of
 from studies.spec import RunSpec
 from testbed.brokers.model import CALIBRATIONS
 from tests.command import ROOT
+from workloads import load as load_workload
 
 LIMITED = RunSpec(system="centralised", workload="requests", topology="wan", study="limiting")
 FIVE = ("New York", "London", "Singapore", "Sao Paulo", "Sydney")
@@ -162,6 +166,38 @@ def test_a_server_that_a_system_names_counts_wherever_it_lies(tmp_path: Path, mo
     )
     (tmp_path / "beside" / "srv.py").write_text(server.read_text())
     assert [name for name in inputs_of(spec) if name.endswith("srv.py")] == [str(tmp_path / "beside" / "srv.py")]
+
+
+def test_a_file_is_read_once_for_all_specs_that_open_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For its digest: a log of a gigabyte is that of hundreds of specs."""
+    path = Path(log(tmp_path))
+    options = {"path": str(path), "columns": "user=user,instant=instant"}
+    specs = [
+        RunSpec(system="centralised", workload="request-log", workload_options=options, topology="wan", seed=seed)
+        for seed in range(5)
+    ]
+    read, hashed = [], hashlib.file_digest
+
+    def counted(file: BinaryIO, name: str) -> object:
+        read.append(file)
+        return hashed(file, name)
+
+    monkeypatch.setattr(hashlib, "file_digest", counted)
+    monkeypatch.setattr(Path, "read_bytes", lambda path: pytest.fail(f"{path} is read past what is kept"))
+    for _ in range(2):
+        before = {name: digest for spec in specs for name, digest in input_digests(spec).items()}
+    assert len(read) == 10, "it was just written, and may be written again in this very tick"
+    monkeypatch.setattr("core.digests.SETTLED_NS", -(10**12))
+    read.clear()
+    assert {name: digest for spec in specs for name, digest in input_digests(spec).items()} == before
+    workload = load_workload("request-log")
+    first = workload.id(workload.configure(options), 1)
+    assert len(read) == 1, "what tells pairs apart asks in the same way"
+    state = path.stat()
+    path.write_text(path.read_text().replace("u1,1", "u2,1"))
+    os.utime(path, ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert input_digests(specs[0]) != before and len(read) == 2 and path.stat().st_size == state.st_size
+    assert workload.id(workload.configure(options), 1) != first
 
 
 def test_lists_of_servers_are_beside_wondernetworks_tables_alone(tmp_path: Path) -> None:
