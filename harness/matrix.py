@@ -71,9 +71,18 @@ def read_matrix(path: Path, seed: int, repetitions: int = 0, adapt: Adapt = as_w
 
 
 def ad_hoc(
-    system: str, workload: str, topology: str, settings: Sequence[str], repetitions: int, seed: int
+    system: str,
+    workload: str,
+    topology: str,
+    settings: Sequence[str],
+    repetitions: int,
+    seed: int,
+    adapt: Adapt = as_written,
 ) -> list[RunSpec]:
-    """One point; ``settings`` are words such as ``workload.publishers=2000`` or ``round=30s``."""
+    """One point; ``settings`` are words such as ``workload.publishers=2000`` or ``round=30s``.
+
+    ``adapt``: as in ``read_matrix``.
+    """
     axes: Json = {"system": system, "workload": workload, "topology": topology}
     options: dict[str, Json] = {name: {} for name in _OPTIONS}
     for key, value in settings_of(settings).items():
@@ -88,7 +97,7 @@ def ad_hoc(
     load_system(system), load_workload(workload), lookup("topology", TOPOLOGIES, topology)  # these are no settings
     where = "--set" if settings else f"{system} on {workload}"
     with reading(where):
-        return repeated([_spec({**axes, **options}, where)], repetitions, seed)
+        return repeated([_spec({**axes, **options}, where, adapt)], repetitions, seed)
 
 
 def settings_of(words: Sequence[str]) -> dict[str, object]:

@@ -107,6 +107,9 @@ def points_of(
     from harness.matrix import ad_hoc, read_matrix
     from ratebed.pipeline import adapted
 
+    def adapt(spec: RunSpec) -> RunSpec:  # a point is checked as it will run
+        return adapted(spec, request)
+
     given = [option for option, value in {"--workload": workload, "--topology": topology}.items() if value]
     if request.keys and not matrix:
         if given:
@@ -118,12 +121,8 @@ def points_of(
         given += ["--system"] * bool(request.extra_system) + ["--set"] * bool(settings)
         if given:
             raise SpecError(f"{given[0]} belongs to ad-hoc points", f"write it into {matrix}")
-        return read_matrix(Path(matrix), request.seed, request.repetitions, lambda spec: adapted(spec, request))
+        return read_matrix(Path(matrix), request.seed, request.repetitions, adapt)
     if request.extra_system and workload and not request.keys:
-        places = [f"testbed={request.testbed}"] if request.testbed else []  # the point is checked where it runs
-        places += [f"testbed.{name}={json.dumps(value)}" for name, value in request.testbed_options.items()]
-        settings = [*settings, *places]
-        return ad_hoc(
-            request.extra_system, workload, topology or PLACE, settings, request.repetitions or 1, request.seed
-        )
+        repetitions = request.repetitions or 1
+        return ad_hoc(request.extra_system, workload, topology or PLACE, settings, repetitions, request.seed, adapt)
     raise SpecError("nothing to run", "name figures (see ratebed list), a matrix file, or --system and --workload")

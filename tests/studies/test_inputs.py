@@ -16,7 +16,10 @@ from harness.matrix import ad_hoc, read_matrix
 from paper_figs import load_figure
 from paper_figs.epulsar import fig4
 from ratebed.altered import altered
+from ratebed.options import make_request
 from ratebed.pipeline import adapted
+from ratebed.verbs.run import points_of
+from studies.api import point_slo_ns
 from studies.inputs import input_digests, inputs_of
 from studies.spec import RunSpec
 from testbed.brokers.model import CALIBRATIONS
@@ -144,6 +147,18 @@ def test_a_byte_of_a_file_that_a_run_opens_makes_it_another_run(made, tmp_path: 
         assert id_of(spec) != before, path
         path.write_bytes(kept)
     assert id_of(spec) == before
+
+
+def test_a_point_is_checked_with_the_calibration_that_it_runs_with(tmp_path: Path) -> None:
+    """One that has an SLO, which the usual one has not; and the point is on the testbed that it is given."""
+    path = tmp_path / "mine.toml"
+    path.write_bytes((CALIBRATIONS / "small.toml").read_bytes())
+    request = make_request((), False, "tiny", 1, 1, tmp_path, (), calibration=str(path), extra_system="lb")
+    (spec,) = points_of(request, "", "poisson", "", ["slo=calibrated"]) or ()
+    assert point_slo_ns(adapted(spec, request)) == 20_000_000
+    plain = make_request((), False, "tiny", 1, 1, tmp_path, (), extra_system="lb")
+    with pytest.raises(SpecError, match="slo"):
+        points_of(plain, "", "poisson", "", ["slo=calibrated"])
 
 
 def test_a_server_that_a_system_names_counts_wherever_it_lies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
