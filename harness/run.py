@@ -36,8 +36,9 @@ from workloads import load as load_workload
 
 RUN_MAXIMUM_S = 7 * 86_400.0  # ours: a run is whole or lost, and so no longer than people let a machine alone
 # Environment variables by which linear algebra, compilers and interpreters work otherwise, places of files aside.
-_CHOICES = re.compile(r"(OPENBLAS|OMP|MKL|BLIS|NUMBA|NPY|PYTHON(HASHSEED|OPTIMIZE)|GO(MAXPROCS|GC|DEBUG)).*(?<!_DIR)")
+_CHOICES = re.compile(r"(OPENBLAS|OMP_|MKL|BLIS|NUMBA|NPY|PYTHON(HASHSEED|OPTIMIZE)|GO(MAXPROCS|GC|DEBUG)).*(?<!_DIR)")
 _OWN = {"OPENBLAS_NUM_THREADS": "1"}  # what ``core`` sets
+_SPARKS = {"PYTHONHASHSEED": "0", "OMP_NUM_THREADS": ""}  # what Spark sets on its workers; "": whatever it is there
 LIBRARIES = ("numpy", "numba", "pyarrow", "scipy", "cvxpy")  # that results may depend on
 
 
@@ -157,9 +158,13 @@ def _versions() -> dict[str, str]:
 
 
 def chosen_environment() -> dict[str, str]:
-    """What somebody chose by environment variables, and results may depend on: they are no part of a run's id."""
+    """What somebody chose by environment variables, and results may depend on: they are no part of a run's id.
+
+    What Spark sets on its workers nobody chose.
+    """
+    set_by_others = {**_OWN, **(_SPARKS if os.environ.get("SPARK_PYTHON_RUNTIME") == "PYTHON_WORKER" else {})}
     chosen = {name: value for name, value in os.environ.items() if value and _CHOICES.fullmatch(name)}
-    return {name: value for name, value in sorted(chosen.items()) if _OWN.get(name) != value}
+    return {name: value for name, value in sorted(chosen.items()) if set_by_others.get(name) not in ("", value)}
 
 
 def _with_evidence(journal: Journal) -> dict[str, Columns]:

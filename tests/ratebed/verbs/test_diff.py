@@ -255,3 +255,15 @@ def test_variables_that_may_move_results_are_noted(name: str, monkeypatch: pytes
     monkeypatch.setenv(name, "1")
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     assert chosen_environment() == {**before, name: "1"}
+
+
+def test_what_spark_sets_on_its_workers_nobody_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYTHONHASHSEED", "OMP_NUM_THREADS", "GOGC"):
+        monkeypatch.delenv(name, raising=False)
+    before = chosen_environment()
+    set_there = {"SPARK_PYTHON_RUNTIME": "PYTHON_WORKER", "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "4", "GOGC": "50"}
+    for name, value in {**set_there, "OMPI_COMM_WORLD_RANK": "3"}.items():
+        monkeypatch.setenv(name, value)
+    assert chosen_environment() == {**before, "GOGC": "50"}, "nor what mpirun says"
+    monkeypatch.setenv("PYTHONHASHSEED", "7")
+    assert chosen_environment() == {**before, "GOGC": "50", "PYTHONHASHSEED": "7"}, "the driver's own comes along"
