@@ -31,6 +31,14 @@ class Damage(MachineError):
         self.folder, self.reason = Path(folder), what
 
 
+class OtherVersion(MachineError):
+    """A run is as it was written, by code whose tables are others."""
+
+    def __init__(self, folder: Path | str, version: object):
+        self.reason = f"tables of schema version {str(version)[:20]}, this is {SCHEMA_VERSION}"
+        super().__init__(f"{folder}: {self.reason}", "run again, or read them with the code that wrote them")
+
+
 class Brief(msgspec.Struct, frozen=True, rename={"seal": DIGEST}):
     """What a campaign asks of every manifest: of a hundred thousand, more takes seconds."""
 
@@ -46,7 +54,8 @@ _BRIEF = msgspec.json.Decoder(Brief)
 def read_manifest(folder: Path) -> Json:
     """The manifest of a run, finished or failed, as it was written; its tables are not looked at.
 
-    MachineError where there is none or it has other tables, ``Damage`` where it is not as it was written.
+    MachineError where there is none, ``OtherVersion`` where it has other tables, ``Damage`` where it is not as it was
+    written.
     """
     return _manifest(str(folder), _manifest_bytes(str(folder)))
 
@@ -66,11 +75,10 @@ def _manifest(folder: str, content: bytes) -> Json:
     if not isinstance(manifest, dict):
         raise Damage(folder, f"{MANIFEST} is no table of JSON")
     version = manifest.get("schema_version", SCHEMA_VERSION)
-    if version != SCHEMA_VERSION:
-        what = f"{folder}: tables of schema version {str(version)[:20]}, this is {SCHEMA_VERSION}"
-        raise MachineError(what, "run again, or read them with the code that wrote them")
-    if not is_sealed(manifest):
+    if not is_sealed(manifest) and (version == SCHEMA_VERSION or DIGEST in manifest):  # the first ones had no seal
         raise Damage(folder, f"{MANIFEST} is not as it was written")
+    if version != SCHEMA_VERSION:
+        raise OtherVersion(folder, version)
     return manifest
 
 

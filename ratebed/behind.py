@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from collectors.integrity import verified
+from collectors.integrity import OtherVersion, verified
 from core.errors import MachineError
 from core.records import Json, Row
 from ratebed.validity import standings_of
@@ -12,6 +12,7 @@ from testbed.trust.evidence import VALID
 RUNS_LISTED = 2_000  # a page with a row for each of 100,000 runs has 24 MB, and no reader
 AXES = ("system", "workload", "topology", "testbed", "repetition")
 COMMITS = "commits"  # a section's key
+UNREAD = "unread"  # of a run, in place of its facts: why they are not known
 UNKNOWN = "unknown"  # a commit of which nobody can say any more which it was
 _OPTIONS = ("system_options", "workload_options", "topology_options", "study_options", "testbed_options")
 
@@ -19,22 +20,24 @@ _OPTIONS = ("system_options", "workload_options", "topology_options", "study_opt
 def runs_of(runs: Path, section: Json) -> tuple[list[Row], int]:
     """A row a run that a figure shows or left out, all with the same columns: run_id, validity, reasons, axes, options.
 
-    A run that is not on this machine has but its validity; of options those that differ between the runs.  Of more than
-    ``RUNS_LISTED`` runs the first have a row, those that are not valid before the others; returns how many have none.
-    ``Damage`` where one of those that are there is not as it was written.
+    A run that is not on this machine, or has tables of another version, which its reasons say, has but its validity; of
+    options those that differ between the runs.  Of more than ``RUNS_LISTED`` runs the first have a row, those that are
+    not valid before the others; returns how many have none.  ``Damage`` where one of those that are there is not as it
+    was written.
     """
     all_standings = standings_of(section)
     doubtful_first = sorted(all_standings, key=lambda run_id: all_standings[run_id].validity == VALID)
     listed = set(doubtful_first[:RUNS_LISTED])
     standings = {run_id: standing for run_id, standing in all_standings.items() if run_id in listed}
     told = {run_id: _facts(runs / run_id) for run_id in standings}
+    unread = {run_id: [str(facts.pop(UNREAD))] for run_id, facts in told.items() if UNREAD in facts}
     names = list(dict.fromkeys(name for facts in told.values() for name in facts))
     varying = [name for name in names if name in AXES or len({str(facts.get(name)) for facts in told.values()}) > 1]
     rows: list[Row] = [
         {
             "run_id": run_id,
             "validity": standing.validity,
-            "reasons": "; ".join(standing.reasons),
+            "reasons": "; ".join([*standing.reasons, *unread.get(run_id, ())]),
             **{name: told[run_id].get(name, "") for name in varying},
         }
         for run_id, standing in standings.items()
@@ -63,7 +66,10 @@ def _commit_of(folder: Path) -> str:
 def _facts(folder: Path) -> Row:
     if not folder.is_dir():
         return {}
-    spec = verified(folder)["spec"]
+    try:
+        spec = verified(folder)["spec"]
+    except OtherVersion as other:
+        return {UNREAD: other.reason}
     facts = {axis: spec[axis] for axis in AXES}
     for group in _OPTIONS:
         facts |= {name: _plain(value) for name, value in spec[group].items() if name not in facts}

@@ -22,14 +22,16 @@ from testbed.trust.evidence import DEGRADED, INVALID, VALID
 Named = Mapping[str, str]  # figure -> what its results are called
 
 
-def results_by_setting(out: Path, claims: Sequence[str] = ()) -> dict[str, list[Result]]:
+def results_by_setting(
+    out: Path, claims: Sequence[str] = (), described: Mapping[str, Json] | None = None
+) -> dict[str, list[Result]]:
     """The verdicts of each setting (``ratebed.settings``); "" first, which has every claim, judged where it belongs.
 
     A claim whose figures were not run is undecided there, and in other settings has no verdict.  All are of the
     cell of record; with those that belong there comes what other readings say.  ``claims``: more than the tree's and
-    those of figures from outside it (``paper_figs.outside``).
+    those of figures from outside it (``paper_figs.outside``).  ``described``: the figures, if not all in ``out``.
     """
-    judged = _Judged(out, claims)
+    judged = _Judged(out, claims, described)
     suffixes = ["", *sorted({section["setting"] for section in judged.present.values()} - {""})]
     verdicts = {"": [judged.everywhere(claim) for claim in judged.known.claims]}
     for suffix in suffixes[1:]:
@@ -51,8 +53,8 @@ def judged_from(out: Path, named: Named, suffix: str) -> dict[str, Result]:
 class _Judged:
     """The figures in ``out``, with the tables that were read once."""
 
-    def __init__(self, out: Path, claims: Sequence[str] = ()):
-        self.described = sections(out)
+    def __init__(self, out: Path, claims: Sequence[str] = (), described: Mapping[str, Json] | None = None):
+        self.described = sections(out) if described is None else described
         self.known: Catalogue = catalogue(self.described.values(), claims)
         self.present = {name: section for name, section in self.described.items() if not section["skipped"]}
         self._tables = cache(lambda name: tables_of(out, name))

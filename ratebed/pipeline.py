@@ -216,6 +216,17 @@ def sections(out: Path) -> dict[str, Json]:
     return {folder.name: section_of(folder) for folder in figure_folders(out)}
 
 
+def whole_sections(out: Path) -> tuple[dict[str, Json], list[str]]:
+    """Those of ``sections`` that are as they were written, and what is said of the others."""
+    described, damaged = {}, []
+    for folder in figure_folders(out):
+        try:
+            described[folder.name] = section_of(folder)
+        except MachineError as damage:
+            damaged.append(str(damage))
+    return described, damaged
+
+
 def figure_folders(out: Path) -> list[Path]:
     """The folders in which figures left something: tables whose section is gone are damaged, too."""
     files = (out / "tables").glob("*/*")

@@ -19,7 +19,7 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     """Figures from nothing to the report; the exit code and a summary.
 
     0, or 1 where a run failed, or a figure could not be drawn, or was drawn from invalid runs alone; a contradicted
-    claim is a result.
+    claim is a result, and what is damaged of other figures is named.
     """
     from core.java import find_java
 
@@ -30,9 +30,9 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     from ratebed.judging import counts_line
     from ratebed.reporting import doubts_note, report
 
-    path, results, damaged = report(request.out)
-    described = pipeline.sections(request.out)
-    shown = {key: described[plan.settings[key].name(key)] for key in plan.run_ids if key not in plan.skipped}
+    path, results, damaged, described = report(request.out)
+    names = {key: plan.settings[key].name(key) for key in plan.run_ids if key not in plan.skipped}
+    shown = {key: described[name] for key, name in names.items() if name in described}
     for key, reason in plan.skipped.items():
         print(f"{key}: skipped, {reason}")
     for key in shown:
@@ -71,7 +71,7 @@ def produce_readings(requests: Sequence[RunRequest]) -> int:
     from core.java import find_java
 
     find_java()
-    failed = False
+    failed, made = False, set[str]()
     for number, request in enumerate(requests, 1):
         interrupts.writes_to(request.out)
         print(f"cell {number} of {len(requests)}: {' '.join(request.extra) or 'of record'}", flush=True)
@@ -80,20 +80,19 @@ def produce_readings(requests: Sequence[RunRequest]) -> int:
         for key, reason in undrawn.items():
             print(f"{key}: {reason}")
         failed |= bool(failures or undrawn)
+        made |= {plan.settings[key].name(key) for key in plan.run_ids}
     from ratebed.judging import summary_line
     from ratebed.reporting import report
 
     out = requests[0].out
-    path, results, damaged = report(out)
+    path, results, damaged, described = report(out)
     for result in results:
         if result.tried:
             print(summary_line(result))
     for what in damaged:
         print(f"damaged, left out of the report: {what}")
     print(f"report: {path.resolve()}")
-    keys = {key for request in requests for key in request.keys}
-    asked = [section for section in pipeline.sections(out).values() if section["key"] in keys]
-    return max(told_of_figures(asked), int(failed))
+    return max(told_of_figures(section for name, section in described.items() if name in made), int(failed))
 
 
 def _made(request: RunRequest) -> tuple[pipeline.CampaignPlan, list[Finished], dict[str, str]]:

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.verdicts import Result
+from collectors.integrity import Damage
 from core.records import Json
 from harness.experiment import SCALES
 from paper_figs import CLAIM_LETTERS, FIGURES, OWN, PAPERS, paper_of
@@ -16,7 +17,7 @@ from ratebed.digitised import curves_of
 from ratebed.judging import in_order, joint_counts, results_by_setting
 from ratebed.kept import drawing_of, said_of_lost
 from ratebed.options import core_count
-from ratebed.pipeline import sections, tables_of
+from ratebed.pipeline import tables_of, whole_sections
 from ratebed.record import MADE, MADE_BY, differences, read_record
 from ratebed.settings import VIRTUAL
 from testbed.trust.evidence import DEGRADED, INVALID
@@ -29,17 +30,18 @@ OWN_PAGE = "own"  # the slug of what is of no paper
 
 
 class WrittenReport(NamedTuple):
-    """A report's index page, the verdicts in it, and what is said of drawings that it was left without."""
+    """A report's index page, the verdicts in it, what is said of what it was left without, and the figures there."""
 
     page: Path
     results: list[Result]
     damaged: list[str]
+    described: dict[str, Json]
 
 
 def report(out: Path, since: str = "") -> WrittenReport:
     """Write the report over everything in ``out``.
 
-    A drawing that is not as it was written is left out; MachineError where a figure's table, or a run, is not.
+    A drawing that is not as it was written is left out, and so is a figure one of whose tables or runs is not.
     ``since``: an earlier report, its folder or its ``report.json``, or a record of claims; what changed is then said.
     """
     from datetime import datetime
@@ -48,14 +50,19 @@ def report(out: Path, since: str = "") -> WrittenReport:
     from harness.code_version import commit
 
     before = earlier(since) if since else None  # first: it may be what is about to be replaced
-    verdicts = results_by_setting(out)
+    described, damaged = whole_sections(out)
+    verdicts = results_by_setting(out, described=described)
     results = in_order(verdicts)
-    described = sections(out)
     known = catalogue(described.values())
     keys = dict.fromkeys([*known.figures, *known.lost])
     names = [name for key in keys for name in sorted(described) if _is_shown(described[name], key)]
-    figures = [_section(out, described[name], verdicts, known) for name in names]
-    damaged = [shown.skipped for shown in figures if shown.svg is None and not described[shown.key]["skipped"]]
+    figures = []
+    for name in names:
+        try:
+            figures.append(_section(out, described[name], verdicts, known))
+        except Damage as damage:  # of a run; what others asked for may have taken hours
+            damaged.append(f"{name}: {damage}")
+    damaged += [shown.skipped for shown in figures if shown.svg is None and not described[shown.key]["skipped"]]
     path = out / "report" / "index.html"
     scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
     seeds = sorted({str(section["seed"]) for section in described.values()})
@@ -78,10 +85,10 @@ def report(out: Path, since: str = "") -> WrittenReport:
         since=f"{since} ({before[MADE].get('date', 'undated')})" if before else "",
         changes=_changes(before, results, described) if before else (),
         made={"scale": scales, "seed": seeds, "testbed": testbeds, MADE_BY: commits},
-        table_files={name: out / "tables" / name for name in names},
+        table_files={name: out / "tables" / name for name in (shown.key for shown in figures)},
     )
     write_report(path, figures, results, context)
-    return WrittenReport(path, results, damaged)
+    return WrittenReport(path, results, damaged, described)
 
 
 def earlier(since: str) -> Json:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from markupsafe import Markup, escape
 
 from analysis.report.numbers import number
-from collectors.integrity import verified
+from collectors.integrity import OtherVersion, verified
 from core.units import SECOND_NS
 
 if TYPE_CHECKING:
@@ -43,13 +43,17 @@ def usage_over_time(folders: Mapping[str, Path]) -> "pd.DataFrame | None":
 
     ``COLUMNS``: process (of bytes: the host that sent them, "n1 (host)", or the node, as it counts itself where hosts
     share a network), at_s since the run's time 0, cpu_cores and sent_bytes_per_s since the read before, rss_bytes.
-    ``Damage`` where a run is not as it was written.
+    Runs with tables of another version are left out: their rows among the figure's runs say so.  ``Damage`` where a run
+    is not as it was written.
     """
     import pandas as pd
 
     parts = []
     for run_id, folder in folders.items():
-        verified(folder)
+        try:
+            verified(folder)
+        except OtherVersion:
+            continue
         frames = [frame for frame in (_processes(folder), _network(folder)) if frame is not None]
         if frames:
             parts.append(pd.concat(frames).assign(run_id=run_id))

@@ -101,7 +101,7 @@ def _uselessness(folder: Path) -> str:
     """Why a run is of no use; "" for a finished one, as it was written, that this code would make again so."""
     import msgspec
 
-    from collectors.integrity import verified
+    from collectors.integrity import OtherVersion, verified
     from collectors.writer import DAMAGED, FAILED
     from harness.code_version import id_of
     from studies.spec import RunSpec
@@ -111,6 +111,8 @@ def _uselessness(folder: Path) -> str:
     try:
         manifest = verified(folder)
         spec = msgspec.convert(manifest["spec"], RunSpec)
+    except OtherVersion:
+        return "of another schema version"
     except (HarnessError, msgspec.ValidationError):
         return "damaged"
     if DAMAGED in folder.name:

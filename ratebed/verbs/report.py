@@ -27,19 +27,19 @@ Published = Annotated[
 def report(out: o.Out = Path("out"), since: Since = "", published: Published = None, as_json: o.AsJson = False) -> int:
     """Write the report over everything in the out folder, without running or drawing anything.
 
-    The exit code is 1 where all runs of a figure are invalid, or a drawing is not as it was written and left out.
+    The exit code is 1 where all runs of a figure are invalid, or what is not as it was written is left out.
     """
     from analysis.report import claims_json
     from ratebed.digitised import keep
     from ratebed.judging import counts_line
-    from ratebed.pipeline import sections
+    from ratebed.pipeline import figure_folders
     from ratebed.reporting import report as written
     from ratebed.validity import standing_rows, told_of_figures
 
-    if not (described := sections(out)):
+    if not figure_folders(out):
         raise SpecError(f"{out} has no figure", "make one: ratebed run FIGURE")
     keep(out, published or [])
-    path, results, damaged = written(out, since)
+    path, results, damaged, described = written(out, since)
     if as_json:
         told: Json = {"report": str(path.resolve()), "damaged": damaged, "validity": standing_rows(described)}
         print(json.dumps({**told, "claims": claims_json(results)}, indent=2))

@@ -1,6 +1,7 @@
 """Readings of a source: each cell of the grid has results of its own, and the report shows them beside the claim."""
 
 import json
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,10 +11,11 @@ import pytest
 
 import paper_figs
 from analysis.verdicts import Judgement, Result, Tried
+from core.digests import sealed
 from core.errors import SpecError
 from ratebed import judging
 from ratebed.options import make_request
-from ratebed.pipeline import make_plan, sections
+from ratebed.pipeline import SECTION, make_plan, sections
 from ratebed.settings import other_readings
 from ratebed.verbs.readings import _cells, _stands_in, _tried, readings
 from tests.ratebed import forced
@@ -83,6 +85,14 @@ def test_every_cell_is_judged_and_only_that_of_record_counts(
     assert "it holds under 2 of 4 readings" in page and "thought of after results were seen" in page
     assert "slo-text 5ms, split 1" in page and page.count("<figure>") == 1
     assert "[read otherwise: reproduced with slo-text 9ms (thought of after" in capsys.readouterr().out
+
+    # Of other commands, on another testbed: no part of what is asked.
+    elsewhere = Path(shutil.copytree(tmp_path / "tables" / KEY, tmp_path / "tables" / f"{KEY}@local-small"))
+    section = json.loads((elsewhere / SECTION).read_text())
+    section |= {"name": elsewhere.name, "setting": "@local-small", "testbed": "local", "scale": "small", "drawing": {}}
+    section |= {"run_ids": [], "doubtful": {run_id: ["invalid", "late"] for run_id in section["run_ids"]}}
+    (elsewhere / SECTION).write_text(json.dumps(sealed(section)))
+    assert readings([KEY], over=["split=2"], scale="tiny", jobs=1, out=tmp_path) == 0
 
 
 def test_a_claim_is_fitted_where_what_it_is_read_with_was_made_from_it(monkeypatch: pytest.MonkeyPatch) -> None:

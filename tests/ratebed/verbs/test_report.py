@@ -8,11 +8,16 @@ import pandas as pd
 import pytest
 
 from analysis.report import Digitised
+from analysis.report.live import usage_over_time
 from collectors.integrity import Damage, forget
+from collectors.schema import SCHEMA_VERSION
+from core.digests import sealed
 from core.errors import MachineError, SpecError
 from ratebed import digitised
 from ratebed.behind import RUNS_LISTED, runs_of
 from ratebed.pipeline import SECTION, section_of, sections
+from ratebed.verbs.clean import _uselessness
+from ratebed.verbs.verify import verify
 from tests import command
 from tests.runs import SPEC, write_small_run
 
@@ -101,6 +106,53 @@ def test_tables_whose_section_is_gone_are_named(out: Path) -> None:
     assert not sections(out)
     with pytest.raises(MachineError, match="run `ratebed run dst-table4` again"):
         section_of(folder)
+
+
+def test_what_is_damaged_of_another_figure_does_not_end_a_run(out: Path) -> None:
+    (out / "tables" / KEY / SECTION).unlink()
+    done = command.ratebed("run", "dst-table2", "--scale", "tiny", "--out", str(out))
+    said = f"damaged, left out of the report: {out / 'tables' / KEY}: {SECTION} is not as it was written"
+    assert done.returncode == 0 and said in done.stdout, done.stderr
+    assert (out / "report" / "figure-dst-table2.html").exists()
+    assert not (out / "report" / f"figure-{KEY}.html").exists()
+
+
+def test_a_run_that_is_damaged_leaves_its_figure_out_of_the_report(out: Path) -> None:
+    run = write_small_run(out / "runs")
+    folder = out / "tables" / KEY
+    section = json.loads((folder / SECTION).read_text())
+    (folder / SECTION).write_text(json.dumps(sealed(section | {"run_ids": [run.name]})))
+    (run / "samples.parquet").unlink()
+    done = command.ratebed("report", "--out", str(out))
+    assert done.returncode == 1 and f"damaged, left out: {KEY}: {run}: samples.parquet: No such file" in done.stdout
+    assert not (out / "report" / f"figure-{KEY}.html").exists()
+
+
+def test_runs_with_tables_of_another_version_are_as_if_they_were_elsewhere(tmp_path: Path) -> None:
+    spec = {**SPEC, "workload": "poisson", "topology": "line", "testbed": "local", "repetition": 0}
+    spec |= {f"{axis}_options": {} for axis in ("system", "workload", "topology", "study", "testbed")}
+    one = write_small_run(tmp_path, 1, spec=spec)
+    older = write_small_run(tmp_path, 2, spec=spec, schema_version=SCHEMA_VERSION - 1)
+    (first, second), _ = runs_of(tmp_path, {"run_ids": [one.name, older.name], "doubtful": {}})
+    assert (first["system"], first["reasons"]) == ("lb", "")
+    said = f"tables of schema version {SCHEMA_VERSION - 1}, this is {SCHEMA_VERSION}"
+    assert (second["system"], second["validity"], second["reasons"]) == ("", "valid", said)
+    assert usage_over_time({older.name: older}) is None
+    assert _uselessness(older) == "of another schema version"
+
+
+def test_verify_tells_runs_of_another_version_from_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = tmp_path / "runs"
+    older = write_small_run(runs, 2, schema_version=SCHEMA_VERSION - 1)
+    assert verify(tmp_path, aside=True) == 0 and older.is_dir()
+    assert f"not read: {older}: tables of schema version" in (said := capsys.readouterr().out)
+    assert said.endswith("0 runs and 0 figures read, 0 damaged\n")
+    changed = write_small_run(runs, 3)
+    manifest = json.loads((changed / "manifest.json").read_text())
+    (changed / "manifest.json").write_text(json.dumps(manifest | {"schema_version": SCHEMA_VERSION - 1}))
+    assert verify(tmp_path, as_json=True) == 1, "what was changed by hand is damage, whichever version it says"
+    told = json.loads(capsys.readouterr().out)
+    assert list(told["damaged"]) == [str(changed)] and list(told["unread"]) == [str(older)] and told["run_count"] == 1
 
 
 def test_what_another_run_s_manifest_says_is_no_option_of_a_run(tmp_path: Path) -> None:
