@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 
-from core.errors import SpecError
+from core.errors import MachineError, SpecError
 from core.records import Int64, Sample
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.accounts import Event, accounts, ownership, read_events, read_records
@@ -22,6 +22,7 @@ from systems.placement.cast import cast_of
 from testbed.api import Testbed
 from testbed.brokers import nsq
 from testbed.faults import ClockSkew, Crash, Fault, Handover, Restart, ServerCrash
+from testbed.hosts.agent import AgentGone
 from testbed.hosts.site import Site
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
@@ -60,7 +61,9 @@ def run(site: Site, asked: PlacementRequest) -> PlacementJournal:
         with observer.watch:
             trouble = Trouble(site, fleet, asked.handovers(), asked.faults, servers.crash, servers.restart)
             _play(site, fleet, trouble.play, asked.duration_ns)
-            observer.findings.lost_agents = servers.lost()
+            trouble.arrive()
+            observer.findings.lost_agents = (*servers.lost(), *trouble.never_up)
+            observer.findings.notes = trouble.notes
             fleet.statuses("finish")
             observer.findings.broker_stats = {
                 broker.name: servers.brokers.stats(number) for number, broker in enumerate(servers.brokers)
@@ -91,6 +94,8 @@ def _script(servers: Servers, asked: PlacementRequest) -> Script:
 class Trouble:
     """What goes wrong in a run, and who moves, when it is due; ``faults``: what has gone wrong until now.
 
+    Of a restart ``faults`` has when the node had come up, if it did: nobody waits for it before it is crashed again, or
+    the run ends.  ``never_up``: nodes that could not; ``notes``: why, and of those that were crashed too early.
     ``crash``, ``restart``: what becomes of the server beside a node, before the node's own process.
     """
 
@@ -106,6 +111,9 @@ class Trouble:
         self._site, self._fleet, self._crash, self._restart = site, fleet, crash, restart
         self.faults: list[tuple[int, Fault]] = []
         self.samples: list[Sample] = []  # how late clients were moved
+        self.never_up: list[str] = []
+        self.notes: list[str] = []
+        self._restarts: dict[str, Restart] = {}  # the latest of each node
         self.play = Play(fleet.check)
         for move in handovers:
             self.play.plan(move.at_ns, partial(self._move, move))
@@ -120,16 +128,33 @@ class Trouble:
     def _fail(self, fault: Fault) -> None:
         match fault:
             case Crash(node=node):
-                self.faults.append((self.play.now_ns(), fault))
+                at_ns = self.play.now_ns()
                 self._crash(node)
                 self._fleet.crash(node)
-                return
+                if process := self._fleet.coming.get(node):
+                    self._arrive(node, process)
+                self.faults.append((at_ns, fault))
             case Restart(node=node):
                 self._restart(node)
                 self._fleet.restart(fault, waits=False)
+                self._restarts[node] = fault
             case _:
                 self._site.apply(fault)
-        self.faults.append((self.play.now_ns(), fault))
+                self.faults.append((self.play.now_ns(), fault))
+
+    def arrive(self) -> None:
+        """Wait until all nodes that were restarted are up, or known not to be."""
+        for node, process in self._fleet.coming.items():
+            self._arrive(node, process)
+        self.faults.sort(key=lambda pair: pair[0])
+
+    def _arrive(self, node: str, process: str) -> None:
+        try:
+            self.faults.append((self._fleet.begun_ns(node), self._restarts[node]))
+        except MachineError as error:
+            if not isinstance(error, AgentGone):
+                self.never_up.append(process)
+            self.notes.append(f"{node} was restarted, and did not come up: {error.what}")
 
     def tell(self, findings: Findings, until_ns: int, lateness_ns: Int64, account: DeliveryAccount) -> None:
         """So long the run was; so late its messages were sent, and this became of them."""

@@ -36,8 +36,12 @@ _FAULTS: dict[str, type[HarnessError]] = {
 }
 
 
+class AgentGone(MachineError):
+    """An agent has ended, and had not answered."""
+
+
 class Agent:
-    """The harness' end of an agent.  MachineError where it does not answer in time, or is gone.
+    """The harness' end of an agent.  MachineError where it does not answer in time; AgentGone where it has ended.
 
     Answers come in the order of the commands.  One that did not come in time would be taken for the next, so
     after that the agent only takes ``stop``.
@@ -103,10 +107,12 @@ class Agent:
             raise fault(f"agent {self.name}, {command}: {answer['error']}", f"see {self.log}")
         return answer
 
-    def settle(self, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        """Take the answers to all that was posted."""
+    def settle(self, timeout_s: float = ANSWER_TIMEOUT_S) -> Json:
+        """Take the answers to all that was posted; returns the last."""
+        last: Json = {}
         while self._asked:
-            self.answer(timeout_s)
+            last = self.answer(timeout_s)
+        return last
 
     def stop(self, timeout_s: float = END_TIMEOUT_S) -> int:
         """End it by closing its standard input, then by SIGKILL, its children too; returns its exit code.
@@ -132,7 +138,7 @@ class Agent:
                 last = last_line(self.log)
                 said = f": {last[:200]}" if last and not last.startswith(COMMENT) else ""
                 what = f"agent {self.name} has ended (asked for {command!r}){said}"
-                raise MachineError(what, f"see {self.log}") from None
+                raise AgentGone(what, f"see {self.log}") from None
         raise MachineError(f"agent {self.name} did not answer to {self._lost!r} in time", f"see {self.log}")
 
 

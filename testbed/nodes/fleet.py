@@ -17,7 +17,7 @@ from core.records import Json, Request, Sample
 from systems.api import System
 from systems.loader import name_of
 from testbed.faults import Restart, ServerCrash
-from testbed.hosts.agent import Agent
+from testbed.hosts.agent import Agent, AgentGone
 from testbed.hosts.site import Program, Site
 from testbed.nodes.member import node_seed
 from testbed.nodes.planes import Surroundings
@@ -67,6 +67,8 @@ class NodeFleet:
         self._loading = {"system": name_of(system), "options": options, "names": self.names}
         self._places: dict[str, _Place] = {}
         self._waiting: dict[Restart, _Life] = {}
+        self._coming: dict[str, Agent] = {}  # of nodes that were restarted, and for which nobody has waited yet
+        self._came: dict[str, int | MachineError] = {}  # what became of those among them that were crashed since
         self._processes: list[str] = []  # names of the agents that were started and not forgotten
         self._epoch_ns = 0
         self._offsets_ns: Mapping[str, int] = {}
@@ -119,12 +121,7 @@ class NodeFleet:
 
     def crash(self, name: str) -> None:
         """Kill the node's process."""
-        place = self._places[name]
-        assert place.agent is not None
-        place.agent.process.kill()
-        self._processes.remove(place.agent.name)
-        self._site.forget(place.agent.name)
-        place.agent = None
+        self._end(name)
         self.crash_servers(name)
 
     def check_server_crash(self, fault: ServerCrash) -> None:
@@ -145,7 +142,7 @@ class NodeFleet:
         """Let the process that waits for this restart take the node's place; it keeps address and clock.
 
         ``waits``: until it is there.  Where its planes connect to servers over links that are disturbed, that may take
-        until a later fault ends it; who waits then never lets that happen.
+        until a later fault ends it; who waits then never lets that happen, and asks ``begun_ns`` later.
         """
         place = self._places[restart.node]
         agent, records = self._waiting.pop(restart)[2:]
@@ -158,8 +155,30 @@ class NodeFleet:
         agent.post("go", **self._clock_of(restart.node), snapshot=snapshot)
         if waits:
             agent.settle()
+        else:
+            self._coming[restart.node] = agent
         place.agent = agent
         place.records.append(records)
+
+    @property
+    def coming(self) -> dict[str, str]:
+        """The nodes that were restarted without waiting for them, until ``begun_ns`` has, and their processes."""
+        return {name: agent.name for name, agent in self._coming.items()}
+
+    def begun_ns(self, name: str) -> int:
+        """When one of ``coming`` began, by the run's time; waits until it has.
+
+        AgentGone where it was crashed before that; any other MachineError: it does not come up, and is down.
+        """
+        agent = self._coming.pop(name)
+        came = self._came.pop(name, None)
+        if came is None:
+            came = _begun(agent)
+            if isinstance(came, MachineError) and not isinstance(came, AgentGone):
+                self._end(name)
+        if isinstance(came, MachineError):
+            raise came
+        return came
 
     def skew(self, name: str, offset_ns: int) -> None:
         """Set the node's clock; one that is down wakes up with it."""
@@ -205,7 +224,6 @@ class NodeFleet:
         """What each node that runs says of itself; HarnessError where one has ended."""
         with self.blamed():
             for _, agent in self._running():
-                agent.settle()  # of a restart
                 agent.post(command)
             return {name: agent.answer() for name, agent in self._running()}
 
@@ -250,6 +268,16 @@ class NodeFleet:
             for place in self._places.values():
                 place.agent = None
 
+    def _end(self, name: str) -> None:
+        place = self._places[name]
+        assert place.agent is not None
+        place.agent.process.kill()
+        if name in self._coming:
+            self._came[name] = _begun(place.agent)  # before its output is closed
+        self._processes.remove(place.agent.name)
+        self._site.forget(place.agent.name)
+        place.agent = None
+
     def _begin(self, name: str, number: int) -> _Life:
         program = Program(f"node-{name}.{number}" if number else f"node-{name}", [*_COMMAND, self._site.address(name)])
         agent = self._site.start(self._site.topology.host_of(name), program)
@@ -289,10 +317,17 @@ class NodeFleet:
     def _snapshot(self, name: str, path: Path, counted: bool) -> bool:
         """Bring a node's state home, if it runs and gives it; ``counted`` as sent by the node."""
         agent = self._places[name].agent
-        if agent is None:
+        if agent is None or name in self._coming:
             return False
-        agent.settle()
         if not agent.ask("snapshot", path=self._site.place(name, path), counted=counted)["known"]:
             return False
         self._site.fetch(name, path)
         return True
+
+
+def _begun(agent: Agent) -> int | MachineError:
+    """When a node began, or why it does not."""
+    try:
+        return int(agent.settle()["begun_ns"])
+    except MachineError as error:
+        return error

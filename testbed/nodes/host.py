@@ -42,7 +42,7 @@ class NodeHost:
     def __init__(self, address: str):
         self.loop, self._address = Loop(), address
         self._plane: Plane | None = None
-        self._started = self._rests = False
+        self._is_connected = self._started = self._rests = False
         self._early: list[Event] = []  # what came before the node's time
         self._users: dict[int, FrameSocket] = {}  # open request -> who asked
         self._sent_to: Counter[str] = Counter()
@@ -86,9 +86,15 @@ class NodeHost:
         self._node = standing_in(self._system, self._node, surroundings)
         self._member = Member(self._name, self._node, self._group, self)
         self._plane = plane_of(self._system, self.loop, surroundings, self._hear, self._member.count_sent)
+        self._is_connected = True
 
-    def go(self, epoch_ns: int, offset_ns: int = 0, snapshot: str = "") -> None:
-        """Begin at the epoch, or now if that has passed; ``snapshot``: the file with another node's state."""
+    def go(self, epoch_ns: int, offset_ns: int = 0, snapshot: str = "") -> Json:
+        """Begin at the epoch, or now if that has passed; ``snapshot``: the file with another node's state.
+
+        Returns when in the run's time.  MachineError where ``connect`` has failed: the node would take part by halves.
+        """
+        if not self._is_connected:
+            raise MachineError(f"node {self._name} is not connected", "see what it was told before")
         self._clock, self._member.clock_offset_ns = Clock(epoch_ns), offset_ns
         start = self._member.start_from(Path(snapshot).read_bytes() if snapshot else None)
         self.loop.call_at(self._clock.zero_ns, self._start, start)
@@ -96,6 +102,7 @@ class NodeHost:
         self.call_at(seconds * SECOND_NS, self._tick, seconds)
         if self._plane is not None:
             self._plane.go(self._clock)
+        return {"begun_ns": max(0, self.now_ns)}
 
     def skew(self, offset_ns: int) -> None:
         """From now on the node's clock is so far ahead of true time."""

@@ -1,12 +1,15 @@
 """What goes wrong in a live run: everything when it is due, and in order.  No process is started."""
 
+from collections.abc import Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
+from core.errors import MachineError
 from core.units import MILLISECOND_NS
 from studies.placement.live import Trouble
-from testbed.faults import Crash, Handover, Heal, Partition, Restart
+from testbed.faults import Crash, Fault, Handover, Heal, Partition, Restart
+from testbed.hosts.agent import AgentGone
 
 MS = MILLISECOND_NS
 CUT, HEALED = Partition(MS, ("b1",)), Heal(2 * MS)
@@ -22,7 +25,7 @@ def test_servers_go_before_their_node_and_come_before_it() -> None:
 
     site: Any = SimpleNamespace(apply=partial(note, "apply"))
     doings = {name: partial(note, name) for name in ("crash", "restart")}
-    fleet: Any = SimpleNamespace(check=lambda: None, **doings)
+    fleet: Any = SimpleNamespace(check=lambda: None, coming={}, **doings)
     handover = Handover(0, "uav-1", "site2")
     faults = (CUT, HEALED, CRASHED, BACK)
     trouble = Trouble(site, fleet, [handover], faults, partial(note, "kill"), partial(note, "start"))
@@ -32,6 +35,50 @@ def test_servers_go_before_their_node_and_come_before_it() -> None:
         ("apply", handover), ("apply", CUT), ("apply", HEALED),
         ("kill", "b2"), ("crash", "b2"), ("start", "b2"), ("restart", BACK),
     ]  # fmt: skip
-    assert [fault for _, fault in trouble.faults] == list(faults)
+    assert [fault for _, fault in trouble.faults] == [CUT, HEALED, CRASHED], "the restart is told when it came"
     (late,) = trouble.samples
     assert late[:3] == (0, "uav-1", "handover_lateness_ns") and late[3] >= 0
+
+
+def restarted(came: Mapping[str, int | MachineError], *faults: Fault) -> Trouble:
+    """Played to its end; ``came``: when nodes began, or why not."""
+
+    def begun_ns(node: str) -> int:
+        fleet.coming = {other: process for other, process in fleet.coming.items() if other != node}
+        if isinstance(of := came[node], MachineError):
+            raise of
+        return of
+
+    def restart(fault: Restart, waits: bool) -> None:
+        fleet.coming = {**fleet.coming, fault.node: f"node-{fault.node}.1"}
+
+    fleet: Any = SimpleNamespace(
+        check=lambda: None, coming={}, begun_ns=begun_ns, restart=restart, crash=lambda node: None
+    )
+    site: Any = SimpleNamespace(apply=lambda fault: None)
+    trouble = Trouble(site, fleet, (), faults, lambda node: None)
+    trouble.play.begin(0)
+    trouble.play.until(10 * MS)
+    trouble.arrive()
+    return trouble
+
+
+def test_a_restart_is_when_the_node_had_come_up() -> None:
+    trouble = restarted({"b2": 7 * MS}, CRASHED, BACK, Heal(5 * MS))
+    assert [fault for _, fault in trouble.faults] == [CRASHED, Heal(5 * MS), BACK] and trouble.faults[-1][0] == 7 * MS
+    assert not trouble.never_up and not trouble.notes
+
+
+def test_a_node_that_never_comes_up_is_no_restart_and_is_told() -> None:
+    trouble = restarted({"b2": MachineError("agent node-b2.1, connect: no ZooKeeper")}, CRASHED, BACK)
+    assert [fault for _, fault in trouble.faults] == [CRASHED]
+    assert trouble.never_up == ["node-b2.1"] and "no ZooKeeper" in trouble.notes[0]
+
+
+def test_a_node_that_is_crashed_before_it_came_up_was_never_restarted() -> None:
+    again = Crash(6 * MS, "b2")
+    trouble = restarted({"b2": AgentGone("agent node-b2.1 has ended")}, CRASHED, BACK, again)
+    assert [fault for _, fault in trouble.faults] == [CRASHED, again]
+    assert not trouble.never_up and len(trouble.notes) == 1
+    trouble = restarted({"b2": 5 * MS}, CRASHED, BACK, again)
+    assert [fault for _, fault in trouble.faults] == [CRASHED, BACK, again] and not trouble.notes

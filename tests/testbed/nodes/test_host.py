@@ -5,7 +5,8 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -16,6 +17,8 @@ from core.records import Request
 from studies.limiting.users import RequestHost, write_requests
 from systems.api import Decide, Start, Timer, Verdict
 from systems.loader import load_system
+from testbed.faults import Restart
+from testbed.hosts.agent import AgentGone
 from testbed.hosts.local import LocalSite
 from testbed.hosts.loop import Clock
 from testbed.nodes.fleet import NodeFleet
@@ -158,6 +161,48 @@ def test_bad_commands_are_answered(tmp_path: Path) -> None:
         with pytest.raises(MachineError, match="node n1 has ended"):
             fleet.check()
         fleet.stop()
+
+
+def is_listening(fleet: NodeFleet, node: str) -> bool:
+    with suppress(OSError):
+        called(fleet, node).close()
+        return True
+    return False
+
+
+def test_a_restart_that_nobody_waits_for_is_asked_for_later(tmp_path: Path) -> None:
+    system = load_system("static-split")
+    back, refused, early = (Restart(at_ns, "n1") for at_ns in range(3))
+    with LocalSite(TOPOLOGY, tmp_path, tmp_path) as site:
+        fleet = NodeFleet(site, system, system.config(), 1)
+        fleet.start([back, refused, early])
+        fleet.connect()
+        fleet.go(epoch_ns := time.time_ns(), {})
+        fleet.crash("n1")
+        fleet.restart(back, waits=False)
+        assert fleet.coming == {"n1": "node-n1.1"}
+        until(partial(is_listening, fleet, "n1"), "n1 is there")
+        ask(fleet, "n1", Request(1, "u", 0))
+        fleet.crash("n1")  # what it has answered is there still
+        assert 0 < fleet.begun_ns("n1") <= time.time_ns() - epoch_ns and not fleet.coming
+        with socket.create_server(fleet.address_of("n1")):
+            fleet.restart(refused, waits=False)
+            with pytest.raises(MachineError, match=r"node-n1.2, listen: port"):
+                fleet.begun_ns("n1")
+        assert list(fleet.statuses("finish")) == ["n2"], "it is down, and the others go on"
+        fleet.restart(early, waits=False)
+        site.agents["node-n1.3"].process.kill()
+        fleet.crash("n1")
+        with pytest.raises(AgentGone, match=r"node-n1.3"):
+            fleet.begun_ns("n1")
+        fleet.stop()
+
+
+def test_a_node_that_is_not_connected_does_not_begin(tmp_path: Path) -> None:
+    host = NodeHost("127.0.0.1")
+    host.configure("static-split", {}, ["n1"], "n1", 1, str(tmp_path / "records"))
+    with pytest.raises(MachineError, match="n1 is not connected"):
+        host.go(time.time_ns())
 
 
 def test_a_message_that_is_a_datagram_goes_as_one_beside_streams(tmp_path: Path) -> None:
