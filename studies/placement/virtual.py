@@ -20,7 +20,7 @@ from systems.placement.agent import AgentNode
 from systems.placement.cast import cast_of
 from systems.placement.options import Options
 from testbed.api import Testbed
-from testbed.faults import Heal, Partition
+from testbed.faults import Heal, LinkDelay, Partition
 from testbed.nodes.journal import NodeJournal
 from testbed.nodes.member import node_seed
 from testbed.topologies.places import EdgeSite
@@ -34,13 +34,19 @@ REPORT_NS = SECOND_NS  # the data plane tells brokers their rates
 
 
 def check(testbed: Testbed, asked: PlacementRequest) -> None:
-    """SpecError where brokers are to wait until topics are drained, or clients are not on the side of their site."""
+    """SpecError where brokers are to wait until topics are drained, or a fault is not one of messages as well.
+
+    Those go with a site: clients are on its side of a partition, and links take as long as the topology says.  What
+    links lose is sent again, which takes the control plane longer, and clients, as modelled, not.
+    """
     if asked.config.drain:
         raise SpecError("modelled brokers deliver at once what they have accepted", "leave drain out")
     for fault in asked.faults:
         if isinstance(fault, Partition) and (client := _apart(asked, fault)):
             what = f"partition of {', '.join(fault.side)[:100]}: {client} is on another side than its site's proxy"
             raise SpecError(what, "name a site's proxy and its clients together: messages take the site's way")
+        if isinstance(fault, LinkDelay) and fault.hold_ns:
+            raise SpecError(f"{fault}: modelled messages take as long as the topology says", "use --testbed mininet")
 
 
 def _apart(asked: PlacementRequest, fault: Partition) -> str:

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from core.clients import Moved
-from studies.placement.virtual import _apart, _cut_spans
-from testbed.faults import Fault, Heal, Partition
+from core.errors import SpecError
+from studies.placement.virtual import _apart, _cut_spans, check
+from testbed.faults import Fault, Heal, LinkDelay, LinkLoss, Partition
 
 HOSTS = {"proxy1": "site1", "broker1": "site1", "broker2": "site2", "broker2-agent": "site2"}
 END_NS = 100
@@ -29,6 +30,16 @@ def test_clients_are_on_the_side_of_their_sites() -> None:
     assert apart("broker1") == "uav", "its host is the proxy's"
     assert apart("uav") == "uav" and apart("proxy1", "uav") == "uav", "it leaves that site"
     assert apart("proxy1", "proxy2", "uav") == ""
+
+
+def test_links_that_take_longer_do_so_for_modelled_messages_too() -> None:
+    def asked(*faults: Fault) -> Any:
+        return SimpleNamespace(config=SimpleNamespace(drain=False), faults=faults)
+
+    testbed: Any = None
+    check(testbed, asked(LinkLoss(1, "*", "*", 0.5), LinkDelay(1, "*", "*", 0)))
+    with pytest.raises(SpecError, match="modelled messages take as long as the topology says"):
+        check(testbed, asked(LinkDelay(1, "*", "*", 40)))
 
 
 def cut(*faults: Fault) -> tuple[tuple[int, int], ...]:
