@@ -244,6 +244,7 @@ class NodeHost:
 
     def release(self, node: str, request_id: int) -> None:
         """The user's host hears nothing of it."""
+        self._witness.released(request_id)
         self._users.pop(request_id, None)
 
     def decide(self, node: str, decision: Decide) -> None:

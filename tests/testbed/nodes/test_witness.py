@@ -75,3 +75,26 @@ def test_what_a_node_says_of_itself_stays() -> None:
     witness.saw(ANSWER)
     assert witness.judged(Decide(1, Verdict.REJECT, unanswered=True)) == Decide(1, Verdict.REJECT, unanswered=True)
     assert witness.judged(Decide(2, Verdict.REJECT)) == Decide(2, Verdict.REJECT)
+
+
+def test_what_another_arrival_decides_was_not_answered() -> None:
+    """As a node does that sets no timer, and sees at each request which ones are overdue."""
+    overdue = ((ANSWER, ()), (arrival(1), ("ask",)), (arrival(2), ("ask", 1)), (arrival(3), ("ask", 2)))
+    assert alone(SERVED, *overdue, (ANSWER, (3,))) == [1, 2]
+    assert alone(SERVED, (ANSWER, ()), (arrival(1), ("ask", 1)), (arrival(2), ("ask", 2))) == [], "on their own"
+
+
+def test_nothing_is_kept_of_what_is_decided_or_handed_on() -> None:
+    witness = Witness(SERVED)
+    for number in (1, 2, 3):
+        witness.saw(arrival(number))
+        if number == 1:  # decided, and then told to others
+            witness.judged(Decide(number, Verdict.ADMIT))
+            witness.asked()
+        elif number == 2:
+            witness.asked()
+            witness.released(number)
+        else:
+            witness.released(number)
+            witness.asked()
+    assert not witness._asked
