@@ -11,6 +11,7 @@ from systems.api import Verdict
 from testbed.nodes.journal import NodeJournal
 from testbed.nodes.records import NodeRecords
 from testbed.trust.answers import account_of_answers, fault_windows, unanswered_rows
+from testbed.trust.fidelity import SCALE_NS
 
 
 def records_of(
@@ -51,7 +52,7 @@ def records_of(
     answers = account_of_answers(
         np.array([at_ns for at_ns, *_ in verdicts.values()], np.int64),
         np.array([alone for *_, alone in verdicts.values()], bool),
-        fault_windows(journal.faults, timeout_ns),
+        fault_windows(journal.faults, timeout_ns, timeout_ns or SCALE_NS),
         np.array([request.at_ns for _, request in offered if request.id not in verdicts], np.int64),
     )
     return RequestJournal(journal, instants, answers=answers)

@@ -60,9 +60,10 @@ class Findings:
 
     def disturbed(self, epoch_ns: int, faults: Iterable[tuple[int, Fault]]) -> None:
         """Declared faults happened, each at its instant since ``epoch_ns`` of CLOCK_REALTIME."""
-        windows = fault_windows(faults, 0)
+        faults = list(faults)
+        windows = fault_windows(faults, 0, self.slo_ns)
         self.fault_windows += [(epoch_ns + begin_ns, epoch_ns + end_ns) for begin_ns, end_ns in windows]
-        self.faulty = self.faulty or bool(windows)
+        self.faulty = self.faulty or bool(fault_windows(faults, 0))
 
     def late(self, spans_ns: ArrayLike) -> None:
         """How long after its intended instant each message or request was sent."""

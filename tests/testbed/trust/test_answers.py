@@ -53,6 +53,15 @@ def test_what_lasts_excuses_until_a_time_out_after_its_end():
     assert windows(LinkReordering(5, "a", "b", 0.5, 7), LinkReordering(9, "*", "*", 0.0, 7)) == [(5, 19)]
 
 
+def test_a_delay_that_is_far_below_what_matters_excuses_nothing():
+    def excused(*holds_ns):
+        faults = [(100 * number, LinkDelay(100 * number, "*", "*", hold)) for number, hold in enumerate(holds_ns, 1)]
+        return fault_windows(faults, TIMEOUT, 1000)
+
+    assert excused(1) == excused(99, 0) == []
+    assert excused(100) == [(100, ENDLESS)] and excused(100, 99, 0) == [(100, 200 + TIMEOUT)]
+
+
 def test_a_disturbed_link_is_called_otherwise_once_its_host_is_handed_over():
     for before, after in (("s1", "s2"), ("*", "*")):
         loss = LinkLoss(100, "h", before, 0.1), Handover(120, "h", "s2"), LinkLoss(130, "h", after, 0.0)

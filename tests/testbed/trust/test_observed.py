@@ -7,7 +7,7 @@ import pytest
 from collectors.probes import MACHINE, STOPPED, Probes
 from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
-from testbed.faults import Crash, Heal, Partition, Restart
+from testbed.faults import Crash, Heal, LinkDelay, Partition, Restart
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.answers import AnswerAccount
 from testbed.trust.fidelity import Spread, Standstill, judge
@@ -142,6 +142,15 @@ def test_a_stop_inside_of_a_declared_fault_is_told_apart(end_s: int, expected: l
     assert findings.faulty
     told = Told([(epoch_ns + end_s * SECOND_NS, "redis-n1", STOPPED, 3.0 * SECOND_NS)])
     assert list(findings.observation(told).standstills or ()) == expected
+
+
+@pytest.mark.parametrize(("hold_ns", "inside"), [(MILLISECOND_NS // 20, False), (MILLISECOND_NS, True)])
+def test_a_link_that_takes_hardly_longer_explains_no_stop(hold_ns: int, inside: bool) -> None:
+    findings = Findings(MILLISECOND_NS, ())
+    findings.disturbed(0, [(0, LinkDelay(0, "*", "*", hold_ns))])
+    assert findings.faulty, "its links are not those of other runs"
+    told = Told([(5 * SECOND_NS, "redis-n1", STOPPED, 3.0 * SECOND_NS)])
+    assert list(findings.observation(told).standstills or ()) == [Standstill("redis-n1", 3 * SECOND_NS, inside)]
 
 
 @pytest.mark.parametrize(
