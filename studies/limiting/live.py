@@ -24,7 +24,7 @@ from systems.api import Transport
 from systems.loader import name_of
 from testbed.api import Testbed
 from testbed.brokers.traffic import STATUS_S, Crew
-from testbed.faults import ClockSkew, Crash, Fault, LinkDelay, LinkReordering, Restart, ServerCrash
+from testbed.faults import EVERY, ClockSkew, Crash, Fault, LinkDelay, LinkReordering, Restart, ServerCrash
 from testbed.hosts.site import Program, Site
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
@@ -96,7 +96,8 @@ class _Run:
         self._play.plan(-_BEFORE_NS, partial(self._count, "counted_from_ns"))
         for fault in asked.faults:
             self._play.plan(fault.at_ns, partial(self._apply, fault))
-        self._still_ns = _STILL_NS + 4 * longest_delay_ns(site.topology, asked.faults)
+        late = holding(asked.faults, asked.duration_ns)
+        self._still_ns = _STILL_NS + 4 * longest_delay_ns(site.topology, late)
         answered_ns = asked.duration_ns + 2 * longest_delay_ns(site.topology)
         self._play.plan(answered_ns, partial(self._count, "counted_until_ns"))
 
@@ -257,6 +258,25 @@ def drain_progress(statuses: Sequence[Json], over: bool, still_ns: int) -> Progr
     counts = [(status["sent_to"], status["received_from"]) for status in statuses]
     unsent = any(status["unsent_bytes"] for status in statuses)
     return Progress(counts, over and not unsent and all(status["idle"] for status in statuses), still_ns)
+
+
+def holding(faults: Sequence[Fault], from_ns: int) -> list[LinkDelay | LinkReordering]:
+    """Those by which links still hold back packets at an instant, or later.
+
+    One ends with the next of its kind on the same link, or on all; by its own hold after that its packets are out.
+    """
+    kinds = sorted((of for of in faults if isinstance(of, LinkDelay | LinkReordering)), key=lambda of: of.at_ns)
+    late = []
+    for number, fault in enumerate(kinds):
+        links = {fault.a, fault.b}
+        ends_ns = (
+            later.at_ns + fault.hold_ns
+            for later in kinds[number + 1 :]
+            if type(later) is type(fault) and {later.a, later.b} in (links, {EVERY})
+        )
+        if min(ends_ns, default=from_ns) >= from_ns:
+            late.append(fault)
+    return late
 
 
 def longest_delay_ns(topology: Topology, faults: Sequence[Fault] = ()) -> int:
