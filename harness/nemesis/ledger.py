@@ -78,8 +78,9 @@ class NemesisLedger(msgspec.Struct, frozen=True):
         return 1 + max((one.seed for one in self.played if one.testbed == testbed), default=0)
 
     def counted(self, testbed: str) -> int:
-        """Runs on a testbed that have counted fates."""
-        return sum(one.testbed == testbed and bool(one.fates) for one in self.played)
+        """Runs on a testbed that have counted fates; what was drawn alike, and played again, counts once."""
+        with_fates = (one for one in self.played if one.testbed == testbed and one.fates)
+        return len({(one.seed, one.grounds, one.load_seconds) for one in with_fates})
 
     def soaks(self) -> list[Growth]:
         """The memory of each session that is one."""
@@ -90,7 +91,7 @@ class NemesisLedger(msgspec.Struct, frozen=True):
             if warm_at_s is not None:
                 rows = [(one.at_s, one.resident_mb + one.beside_mb) for one in runs if not one.is_warm_up]
                 told.append(growth(begun, warm_at_s, rows))
-        return [of for of in told if of is not None]
+        return told
 
     def with_trial(self, trial: LiveTrial, commit: str, when: When) -> "NemesisLedger":
         """With one run more."""

@@ -59,6 +59,14 @@ def test_a_server_that_is_killed_is_named_and_one_that_starts_again_is_none(grou
     assert not any(server in reason for reason in again.said)
 
 
+@needs("java", "zookeeper", "serf")
+def test_a_node_that_cannot_come_up_again_costs_the_run_no_account():
+    faults = {"kind": "crash", "at": "1s", "node": "broker1"}, {"kind": "restart", "at": "1500ms", "node": "broker1"}
+    trial = struck("epulsar", Kill(SECOND_NS // 2, "zookeeper-store"), faults=faults)
+    assert trial.outcome == INVALID and not trial.problems and trial.fates is not None
+    assert {"agent zookeeper-store was lost", "agent node-broker1.1 was lost"} <= set(trial.said)
+
+
 def test_a_node_that_is_killed_by_nobody_ends_the_run_in_one_line():
     trial = struck("crdt-queue", Kill(SECOND_NS, "node-n3"))
     (line,) = trial.said

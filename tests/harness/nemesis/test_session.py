@@ -158,18 +158,73 @@ def test_a_session_of_before_its_memory_is_judged_alone():
     schedule, ledger = LiveSchedule(7, "lb", "mininet", SECOND_NS), NemesisLedger()
     for begun in ("monday", "tuesday"):
         for number in range(10):
-            memory_mb = 100 + number if begun == "monday" else 300
+            memory_mb = 100 + 2 * number if begun == "monday" else 300
             when = When(begun, 60.0 * number, is_warm_up=number < 3)
             ledger = ledger.with_trial(trial(schedule, memory_mb=memory_mb), "abc", when)
     ledger = ledger.with_trial(trial(schedule), "abc", When("no soak", 5.0))
     first, second = ledger.soaks()
-    assert (first.runs, first.first_mb, first.last_mb) == (7, 103, 109) and first.problem
+    assert (first.runs, first.first_mb, first.last_mb) == (7, 108, 116) and first.problem
     assert second.share == 0 and second.hours == pytest.approx(7 / 60) and not second.problem
 
 
 def test_one_run_alone_says_nothing_of_growth():
-    assert growth("now", 0, [(1, 100)]) is None
-    assert growth("now", 0, [(1, 100), (2, 105)]).problem
+    assert "too short" in growth("now", 0, [(1, 100)]).problem and "too short" in growth("now", 0, []).line()
+    assert "memory grew" in growth("now", 0, [(1, 100), (2, 105)]).problem
+
+
+def test_of_few_runs_one_alone_is_no_judge():
+    rows = [(number, 130 if number in (2, 8) else 100) for number in range(9)]
+    assert growth("now", 0, rows).share == 0
+    assert growth("now", 0, [(number, 100 if number < 3 else 110) for number in range(6)]).problem
+
+
+def test_a_soak_that_is_over_with_its_warm_up_is_too_short(monkeypatch, capsys):
+    code, said = soaked(monkeypatch, capsys, "--for", "1s", memory_mb=lambda number: 100)
+    assert code == 1 and "WRONG  too short to say whether memory grows" in said
+
+
+def test_an_interrupted_soak_is_judged_for_the_time_that_it_had(monkeypatch, capsys, tmp_path):
+    def memory_mb(number):
+        if number == WARM_UP + 8:
+            raise KeyboardInterrupt
+        return 100 + 5 * number
+
+    code, said = soaked(monkeypatch, capsys, "--for", "1h", memory_mb=memory_mb)
+    assert code == 130 and "0.02 h, 8 runs after the warm-up" in said and "WRONG  memory grew" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (("--until", "9"), "is in {ledger}, and the same command goes on"),
+        (("--until", "9", "--first", "1"), "is in {ledger}\n"),
+        (("--count", "9"), "is in {ledger}\n"),
+        (None, "is kept nowhere"),
+    ],
+)
+def test_what_is_left_of_an_interrupted_session_is_said(words, left, monkeypatch, capsys, tmp_path):
+    def play(schedule):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(session, "play", play)
+    ledger = tmp_path / "ledger.json"
+    assert main([*words, "--ledger", str(ledger)] if words else ["--until", "9"]) == 130
+    assert left.format(ledger=ledger) in capsys.readouterr().err
+
+
+def test_a_seed_that_is_played_again_counts_once(played, tmp_path):
+    words = ["--testbed", "local", "--ledger", str(tmp_path / "ledger.json"), "--first", "1"]
+    assert main([*words, "--count", "2"]) == 0 == main([*words, "--count", "1"])
+    assert played == [1, 2, 1] and read_ledger(tmp_path / "ledger.json").counted("local") == 2
+    assert main([*words, "--until", "4"]) == 0 and played[3:] == [1, 2, 3, 4, 5], "3 has ended"
+
+
+@pytest.mark.parametrize(
+    "words", [("--for", "0s"), ("--count", "-1"), ("--count", "0"), ("--until", "0"), ("--first", "-1")]
+)
+def test_a_session_plays_something(words):
+    with pytest.raises(SpecError, match=" ".join(words)):
+        main(["--testbed", "local", *words])
 
 
 def test_a_span_needs_its_unit():
