@@ -18,6 +18,7 @@ from paper_figs.saving import save
 from paper_figs.style import SERIES, Dashes, Style, series
 from systems.api import Decide, Delivery, Message, Send, Step, Verdict
 from testbed.faults import (
+    EVERY,
     ClockSkew,
     Crash,
     Handover,
@@ -192,17 +193,18 @@ def _band(
 
 def _bars(axes: Axes, played: Played, window: tuple[float, float]) -> None:
     """Disturbed links, a bar from when on to when again all is well, on top of each other."""
-    begun: dict[type, tuple[float, str]] = {}
+    begun: dict[tuple[type, frozenset[str]], tuple[float, str]] = {}
     level = 0
     for fault in played.schedule.faults():
         if not isinstance(fault, LinkFault):
             continue
-        if said := _disturbance(fault):
-            begun[type(fault)] = fault.at_ns / SECOND_NS, said
-        elif type(fault) in begun:
-            at_s, text = begun.pop(type(fault))
-            _bar(axes, (at_s, fault.at_ns / SECOND_NS), text, level, window)
+        kind, link = type(fault), frozenset((fault.a, fault.b))
+        for wrong in [of for of in begun if of[0] is kind and link in (of[1], {EVERY})]:
+            since_s, text = begun.pop(wrong)
+            _bar(axes, (since_s, fault.at_ns / SECOND_NS), text, level, window)
             level += 1
+        if said := _disturbance(fault):
+            begun[kind, link] = fault.at_ns / SECOND_NS, said
     for at_s, text in begun.values():
         _bar(axes, (at_s, window[1]), text, level, window)
         level += 1
