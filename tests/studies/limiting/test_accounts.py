@@ -10,7 +10,7 @@ from studies.limiting.accounts import lost_on_the_way, records_of
 from studies.limiting.asked import RequestJournal
 from studies.limiting.users import NEVER
 from systems.api import Verdict
-from testbed.faults import Fault, Partition, ServerCrash
+from testbed.faults import Fault, LinkDelay, Partition, ServerCrash
 from testbed.nodes.journal import NodeJournal
 from testbed.nodes.records import NodeRecords
 from testbed.trust.answers import AnswerAccount
@@ -92,6 +92,16 @@ def test_what_faults_excuse_is_counted_apart() -> None:
     assert cut.journal.faults == [(2 * SECOND, ServerCrash(2 * SECOND, "n1"))]
     early = folded(OFFERED, users, faults=[(4 * SECOND, Partition(4 * SECOND, ("n1",)))])
     assert early.answers == AnswerAccount(2, 2, 0, 0, 0, 3), "12 was due within the second before"
+
+
+def test_a_delay_far_below_the_time_out_excuses_no_missing_answer() -> None:
+    def unanswered_share(hold_ns: int) -> float | None:
+        shown = folded({"n1": [(10, 0)]}, [[10, 1, 9, 6, 1, 1]], faults=[(0, LinkDelay(0, "*", "*", hold_ns))])
+        assert shown.answers is not None
+        return shown.answers.unanswered_share
+
+    assert unanswered_share(1) == unanswered_share(SECOND // 11) == 1
+    assert unanswered_share(SECOND // 10) is None
 
 
 def test_requests_are_in_the_order_in_which_they_were_due_on_all_nodes() -> None:
