@@ -368,7 +368,8 @@ class System:
     ``nodes(names, config, seed)`` makes the nodes of one deployment, a dict name -> Node, for the
     host names given; ``messages`` are the message classes that they send each other, ``inputs`` the
     events from outside (``Arrival``, ``Report``) that the named nodes take.
-    ``shared(config, snapshot, now_ns)``: of a node's snapshot, what all replicas hold alike at rest, as a set.
+    ``shared(config, snapshot, now_ns)``: of a node's snapshot, what all replicas hold alike at rest, as a set of tuples
+    whose last field grows, an integer; of a message to other nodes, too, what that tells of it.
 
     On real hosts, each by its key in ``testbed.servers``, ``"module:OBJECT"``, ``"path.py:OBJECT"`` or ``":OBJECT"``
     of the system's own file: ``servers``, programs of others without whose answers the nodes are none, so that
@@ -390,7 +391,7 @@ class System:
     stand_in: StandIn | None = None
     beside: Callable[[Any], str] = no_wish
     timeout_ns: Callable[[Any], int] | None = None
-    shared: Callable[[Any, Any, int], frozenset[object]] | None = None
+    shared: Callable[[Any, Any, int], frozenset[tuple[Any, ...]]] | None = None
     rehearsal: Rehearsal | None = None
     invariants: tuple[Invariant, ...] = ()  # beyond those of ``systems.invariants.COMMON``
     round_count: int = 5  # of a distributor: measurement rounds of a typical search, and the fresh one

@@ -5,7 +5,7 @@ promises.  The conformance suite and ``ratebed soak`` judge by the same ones.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
@@ -14,10 +14,13 @@ from systems.api import (
     Arrival,
     Decide,
     Decision,
+    Delivery,
     Forward,
     Invariant,
     RunHistory,
+    Send,
     SetTimer,
+    Start,
     Step,
     Timer,
     Verdict,
@@ -124,17 +127,64 @@ def _rest(history: RunHistory) -> Violation | None:
     return Violation(history.end_ns, "", f"not at rest by {duration_text(history.end_ns)}")
 
 
+Entries = dict[tuple[object, ...], int]  # what replicas share: ``System.shared``, the last field by the others
+
+
 def _replicas(history: RunHistory) -> Violation | None:
-    """At rest all replicas hold the same; a crash loses what is not made good (each system says what)."""
-    shared = history.system.shared
-    if shared is None or not history.at_rest or history.crash_count:
+    """At rest all replicas hold the same; see ``_lost_by_crashes``."""
+    if history.system.shared is None or not history.at_rest:
         return None
-    held = {name: shared(history.config, state, history.end_ns) for name, state in history.states.items()}
-    for name, mine in held.items():
-        for other, theirs in held.items():
-            if mine - theirs:
-                return Violation(history.end_ns, other, f"lacks {len(mine - theirs)} of {len(mine)} entries of {name}")
+    held = {name: _entries(history, [state]) for name, state in history.states.items()}
+    for other, theirs in held.items():
+        for name, mine in held.items():
+            lacking = {key: value for key, value in mine.items() if not _knows(theirs, key, value)}
+            if lacking and not _lost_by_crashes(history, other, lacking):
+                return Violation(history.end_ns, other, f"lacks {len(lacking)} of {len(mine)} entries of {name}")
     return None
+
+
+def _entries(history: RunHistory, contents: Iterable[object]) -> Entries:
+    """What snapshots or messages hold together; the dead, which one clock drops earlier than another, are left out."""
+    shared, newest = history.system.shared, Entries()
+    assert shared is not None
+    for content in contents:
+        for *fields, value in shared(history.config, content, history.end_ns + history.clocks_apart_ns):
+            key = tuple(fields)
+            newest[key] = max(value, newest.get(key, value))
+    return newest
+
+
+def _knows(entries: Entries, key: tuple[object, ...], value: int) -> bool:
+    return key in entries and entries[key] >= value
+
+
+def _lost_by_crashes(history: RunHistory, node: str, lacking: Entries) -> bool:
+    """Whether a node need not hold what it lacks: nothing is sent twice to whom it was sent once (each system says so).
+
+    That is what went from it or to it before its last life, and did not come again.  Where several nodes crashed, or
+    talk to some by way of others only, it may be what went from or to any of those.
+    """
+    crashed = [name for name, spans in history.outages.items() if spans]
+    if len(crashed) == 1 and getattr(history.config, "overlay", "full-mesh") == "full-mesh":
+        crashed = [name for name in crashed if name == node]
+    went = _entries(history, (content for name in crashed for content in _lives(history, name)[0]))
+    told = _entries(history, _lives(history, node)[1])
+    return all(_knows(went, *entry) and not _knows(told, *entry) for entry in lacking.items())
+
+
+def _lives(history: RunHistory, node: str) -> tuple[list[object], list[object]]:
+    """What went from or to a node before its last life, and what it was told in that one."""
+    last = max((step.incarnation for step in history.steps if step.node == node), default=0)
+    before, since, is_last = list[object](), list[object](), last == 0
+    for step in history.steps:
+        if step.node == node:
+            is_last = step.incarnation == last
+            match step.event:
+                case Start(message) | Delivery(_, message) if message is not None:
+                    (since if is_last else before).append(message)
+        sent = [effect for effect in step.effects if isinstance(effect, Send)]
+        before += [one.message for one in sent if not is_last and node in (step.node, one.target)]
+    return before, since
 
 
 ANYWHERE = (Invariant("one verdict a request", _one_verdict), Invariant("timers die in a crash", _timers))

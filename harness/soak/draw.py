@@ -27,7 +27,8 @@ from testbed.faults import (
 )
 
 LOAD_END_NS = 14 * SECOND_NS
-HEALED_NS = 12 * SECOND_NS  # every fault is over
+HEALED_NS = 12 * SECOND_NS  # every fault is over, but for a long partition
+LATE_HEAL_NS = 60 * SECOND_NS  # and that one too
 _LATEST_NS = 10 * SECOND_NS  # no fault begins later
 _CYCLE_NS = 300 * MILLISECOND_NS  # of throttlers, by default
 _SWITCHES = ("left", "middle", "right")
@@ -131,6 +132,8 @@ def _troubles(seed: int, variant: SoakVariant, everyone: list[str], homes: dict[
         troubles += _crashes(_Dice(seed, "crashes"), variant.load, everyone)
     if dice.chance(0.45):
         troubles += _partitions(_Dice(seed, "partitions"), [name for name in everyone if not name.endswith(AGENT)])
+    if _Dice(seed, "long partition").chance(0.08):
+        troubles = _long_partition(_Dice(seed, "long partition", "side"), everyone, troubles)
     if dice.chance(0.5):
         troubles += _disturbances(_Dice(seed, "links"), homes)
     if variant.clock_steps and dice.chance(0.15):
@@ -166,6 +169,17 @@ def _partitions(dice: _Dice, names: list[str]) -> list[tuple[Fault, ...]]:
         end_ns = min(begin_ns + dice.between(1, dice.one((200, 2_000, 10_000)) * MILLISECOND_NS), HEALED_NS)
         partitions[side] = (Partition(begin_ns, side), Heal(end_ns, side))
     return list(partitions.values())
+
+
+def _long_partition(dice: _Dice, everyone: list[str], troubles: list[tuple[Fault, ...]]) -> list[tuple[Fault, ...]]:
+    """And one that lasts so long that a stream which backs off for minutes is late after it, instead of the short ones.
+
+    Nothing else lasts longer than 12 s, and a stream's wait is never longer than what it waits for.
+    """
+    side = tuple(dice.some([name for name in everyone if not name.endswith(AGENT)], 1, 2))
+    begin_ns, end_ns = dice.between(0, _LATEST_NS), dice.between(LATE_HEAL_NS // 2, LATE_HEAL_NS)
+    others = [trouble for trouble in troubles if not isinstance(trouble[0], Partition)]
+    return [*others, (Partition(begin_ns, side), Heal(end_ns, side))]
 
 
 def _disturbances(dice: _Dice, homes: dict[str, str]) -> list[tuple[Fault, ...]]:

@@ -68,7 +68,7 @@ class SoakSchedule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     system: str
     options: Json  # of the system
     nodes: tuple[str, ...]
-    load_end_ns: int  # the last request or report is not later
+    load_end_ns: int  # the last request or report is not later; a fault may be
     delay_ns: int = 0  # of each link
     jitter_ns: int = 0
     homes: dict[str, str] = {}
@@ -89,10 +89,13 @@ class SoakSchedule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
             asked.setdefault(one.node, []).append(Request(number, one.user, one.at_ns, one.cost))
         return asked
 
+    def load_ns(self) -> list[int]:
+        """When anything comes from outside."""
+        return [*(one.at_ns for one in self.requests), *(one.at_ns for one in self.told)]
+
     def instants_ns(self) -> list[int]:
         """When anything comes from outside, or goes wrong; 0 where nothing does."""
-        load = [*(one.at_ns for one in self.requests), *(one.at_ns for one in self.told)]
-        return [*load, *(fault.at_ns for fault in self.faults())] or [0]
+        return [*self.load_ns(), *(fault.at_ns for fault in self.faults())] or [0]
 
     @property
     def size(self) -> int:
@@ -126,8 +129,8 @@ def read_schedule(path: Path) -> SoakSchedule:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SpecError(f"{path}: {error}", "name a file that ratebed soak wrote") from None
     instants_ns = schedule.instants_ns()
-    late = max(instants_ns) > schedule.load_end_ns
-    if not schedule.nodes or late or schedule.load_end_ns > _LONGEST_NS:
+    late = max(schedule.load_ns(), default=0) > schedule.load_end_ns
+    if not schedule.nodes or late or max(schedule.load_end_ns, *instants_ns) > _LONGEST_NS:
         raise SpecError(f"{path}: load_end_ns = {schedule.load_end_ns}", "give nodes, and an end within an hour")
     if min(instants_ns) < 0:
         raise SpecError(f"{path}: an instant of {min(instants_ns)} ns", "give instants from 0 on")

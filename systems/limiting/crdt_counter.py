@@ -63,7 +63,7 @@ def _check(config: Config, count: int) -> None:
 
 
 def shared(config: Config, snapshot: Delta | TaggedDelta, now_ns: int) -> frozenset[tuple[bytes, int, int, int]]:
-    """(user, node, its life, tokens accepted).  Refills are left out: those of rejected requests are not sent."""
+    """(user, node, its life, tokens accepted) of a state or a message; refills of rejected requests are not sent."""
     buckets = unpacked(snapshot, limit_of(config.capacity, config.rate))
     return frozenset((user, *slot, count) for user, bucket in buckets.items() for slot, count in bucket.counts.items())
 

@@ -17,13 +17,14 @@ Ours, beyond Doorman, which lends plain rates of a few long-lived resources:
 * whatever its share, a client's bucket can hold ``minimum`` tokens.  With 0, a user whose requests are
   spread evenly over more nodes than c gets nothing at all: no node ever has one whole token.
 
-How far it over-admits.  All leases and the pool hold at most c + r t in any span t.  A client without
-a lease uses its safe share s = 1/n of the user's limit meanwhile, and what it takes is charged to its
-next lease.  With m such clients the total is at most (1 + m s)(c + r t), m < n while any other has a
-lease: less than twice the limit.  ``safe = "0"`` is strict, and rejects until the first answer.  A
-crash forgets what a client spent of its safe share: s c more, each time.  The ``minimum`` adds at
-most n times as many tokens to the total of any span, and once more each time that a client crashes;
-the rate stays r.  It adds nothing where every share holds more than that anyway.
+How far it over-admits.  All leases and the pool hold at most c + r t in any span t, and what clients with
+leases admit is no more.  A client without a lease uses its safe share s = 1/n of the user's limit
+meanwhile, and what it takes is charged to its next lease.  So all together admit at most
+(1 + (n - 1) s)(c + r t), less than twice the limit: with everything lent to one, and all others cut
+off.  ``safe = "0"`` is strict, and rejects until the first answer.  A crash forgets what a client spent
+of its safe share: s c more, each time.  The ``minimum`` adds at most n times as many tokens to the total
+of any span, and once more each time that a client crashes; the rate stays r.  It adds nothing where
+every share holds more than that anyway.
 
 Clocks need not agree, but have to go on evenly: one that is set back while a lease runs makes this
 lease longer by as much.  Over a crash and restart they may be set anywhere.
@@ -36,7 +37,7 @@ from sys import getsizeof
 
 from core.defaults import CAPACITY, RATE
 from core.errors import SpecError
-from core.units import NEVER_NS, rational
+from core.units import rational
 from systems.api import (
     Arrival,
     Decide,
@@ -45,7 +46,6 @@ from systems.api import (
     Event,
     Message,
     Node,
-    RunHistory,
     Send,
     SetTimer,
     Start,
@@ -55,7 +55,8 @@ from systems.api import (
     UnexpectedEvent,
     Verdict,
 )
-from systems.invariants import config_limit, first_is_admitted, within
+from systems.limiting.lease_invariants import LEASE_INVARIANTS
+from systems.limiting.lease_messages import Learn, LeaseRequest, Lend, Portions
 from systems.parts.lease_book import Grant, LeaseBook, LeaseClaim
 from systems.parts.lease_client import LeaseClient, Terms
 from systems.parts.limit import limit_of
@@ -83,49 +84,6 @@ class Config:
     window: str = "1min"  # ours: what a client wants is its mean rate over one to two windows
     server: str = ""  # where the allocator runs: the first node by default (ours)
     minimum: int = 1  # ours: tokens that a portion can hold at least; each client may have so many beyond c
-
-
-class LeaseRequest(Message, frozen=True):
-    """A client's question.  ``claims``: see ``LeaseClaim``; ``whole``: they name all that it has.
-
-    ``epoch``: of the allocator that it knows, if any.  ``born_ns`` and ``number`` name the question;
-    ``fresh``: the client knew no allocator before this one.
-    """
-
-    epoch: int | None
-    born_ns: int
-    number: int
-    fresh: bool
-    whole: bool
-    claims: tuple[tuple[str, int, int, int, int], ...]
-
-
-class Lend(Message, frozen=True):
-    """The allocator's answer to (part of) one question.  ``grants``: see ``Grant``."""
-
-    born_ns: int
-    number: int
-    grants: tuple[tuple[str, int, int], ...]
-
-
-class Learn(Message, frozen=True):
-    """An allocator asks a client what it has: a new one, or one that the client did not name.
-
-    ``born_ns``: the client speaks as if it were older than one that has already been heard of, and is to
-    be born after that; None: no matter.
-    """
-
-    epoch: int
-    born_ns: int | None = None
-
-
-class Portions(Message, frozen=True):
-    """A client's state for a peer that copies it: user and what its portion lacks, in millionths.
-
-    Leases are not copied: that would lend them twice.
-    """
-
-    lacking: tuple[tuple[str, int], ...]
 
 
 Out = list[tuple[str, Message]]  # (target, message)
@@ -341,39 +299,6 @@ def terms_of(config: Config, count: int) -> Terms:
     return Terms(bucket, int(safe * bucket.parts), spans["refresh"], spans["lease"], spans["window"])
 
 
-def _safe(history: RunHistory) -> Fraction:
-    return Fraction(history.config.safe) if history.config.safe else Fraction(1, len(history.names))
-
-
-def _faster(history: RunHistory) -> Fraction:
-    """1 + m s, with m < n clients that have no lease."""
-    return 1 + (len(history.names) - 1) * _safe(history)
-
-
-def _extra(history: RunHistory) -> Fraction:
-    """Each crash forgets what was spent of a safe share; the minimum of each client, and of each new life."""
-    crashes = history.crash_count
-    forgotten = crashes * _safe(history) * config_limit(history).capacity
-    minimum: int = history.config.minimum
-    return forgotten + minimum * (len(history.names) + crashes)
-
-
-def _without_a_lease(history: RunHistory) -> Fraction:
-    """What a client's safe share holds; without any, nothing."""
-    safe, minimum = _safe(history), Fraction(history.config.minimum)
-    return max(safe * config_limit(history).capacity, minimum) if safe else safe
-
-
-def _allocator_falls_ns(history: RunHistory) -> int:
-    """When the allocator first crashes: from then on no first request need be admitted.
-
-    Back from a crash, it takes the pools of users of whom nobody tells it to be empty, and the client beside it hears
-    so before it decides.
-    """
-    server = history.config.server or history.names[0]
-    return min((begin_ns for begin_ns, _ in history.outages.get(server, ())), default=NEVER_NS)
-
-
 SYSTEM = System(
     "leases",
     "an allocator lends each limit to the nodes that want it, for a while (Doorman)",
@@ -381,5 +306,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(LeaseRequest, Lend, Learn, Portions),
     transport=Transport.STREAM,  # Doorman: gRPC
-    invariants=(within(_extra, _faster), first_is_admitted(_without_a_lease, _allocator_falls_ns)),
+    invariants=LEASE_INVARIANTS,
 )

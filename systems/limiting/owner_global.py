@@ -313,6 +313,37 @@ def _hits_told(history: RunHistory) -> Violation | None:
     return None
 
 
+def _copies(history: RunHistory) -> Violation | None:
+    """At rest all others hold what an owner said last, after all hits that it knows of; unless the owner crashed."""
+    if not history.at_rest:
+        return None
+    said: dict[tuple[str, str, str], tuple[str, int, int]] = {}  # (owner, node, user) -> row
+    heard: dict[tuple[str, str, str], tuple[str, int, int]] = {}
+    untold: dict[tuple[str, str, str], None] = {}  # has not been told since the last hit
+    for step in history.steps:
+        hits: list[str] = []
+        match step.event:
+            case Start():
+                said = {key: row for key, row in said.items() if step.node not in key[:2]}
+            case Arrival(request) if history.names[range_of(name_hash(request.user), len(history.names))] == step.node:
+                hits = [request.user]
+            case Delivery(source, Gathered(kind, _, rows)) if kind == STATES:
+                heard |= {(source, step.node, row[0]): row for row in rows}
+            case Delivery(_, Gathered(_, _, rows)):
+                hits = [row[0] for row in rows]
+        untold |= {(step.node, name, user): None for name in history.names if name != step.node for user in hits}
+        for effect in step.effects:
+            if isinstance(effect, Send) and isinstance(effect.message, Gathered) and effect.message.kind == STATES:
+                for row in effect.message.rows:
+                    said[step.node, effect.target, row[0]] = row
+                    untold.pop((step.node, effect.target, row[0]), None)
+    behind = [*untold, *(key for key, row in said.items() if heard.get(key) != row)]
+    crashed = {name for name, spans in history.outages.items() if spans}
+    for owner, node, user in (key for key in behind if key[0] not in crashed):
+        return Violation(history.end_ns, node, f"does not know what {owner} knows of {user}")
+    return None
+
+
 SYSTEM = System(
     "owner-global",
     "nodes admit on copies of an owner's buckets (twin of Gubernator GLOBAL, not checked against its server)",
@@ -324,5 +355,6 @@ SYSTEM = System(
         Invariant("no more than it was told", _as_told),
         Invariant("no rejection below capacity", _in_vain),
         Invariant("all hits are told", _hits_told),
+        Invariant("copies equal at rest", _copies),
     ),
 )

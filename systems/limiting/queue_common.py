@@ -194,14 +194,13 @@ class Limited(Protocol):
         ...
 
 
-def living(
-    config: Limited, snapshot: Elements | FineElements, now_ns: int
-) -> frozenset[tuple[bytes, tuple[int, int, int]]]:
-    """(user, element) of a local state; the dead, which one node drops earlier than another, are left out."""
+def living(config: Limited, snapshot: Elements | FineElements, now_ns: int) -> frozenset[tuple[bytes, int, int, int]]:
+    """(user, birth, origin, death in ticks) of a state or a message, but for the dead, which nodes drop in time."""
     limit = limit_of(config.capacity, config.rate)
     now_ticks = limit.ticks(now_ns)
     queues = unpack(snapshot, limit.ticks_per_ns)
-    return frozenset((user, element) for user, queue in queues.items() for element in queue if element[1] > now_ticks)
+    rows = ((user, *element) for user, queue in queues.items() for element in queue)
+    return frozenset((user, birth, origin, death) for user, birth, death, origin in rows if death > now_ticks)
 
 
 def too_late(node_id: str, now_ns: int) -> SpecError:

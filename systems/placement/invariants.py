@@ -162,7 +162,7 @@ def _nothing_lost(history: RunHistory) -> Violation | None:
 
 
 def _served(history: RunHistory) -> Violation | None:
-    """At rest every client is at the broker that accepts its topic, and that broker delivers to its consumers."""
+    """At rest every client is at the one broker that accepts its topic, and that delivers to its consumers."""
     if not history.at_rest:
         return None
     plane = _plane(history)
@@ -173,6 +173,8 @@ def _served(history: RunHistory) -> Violation | None:
     for client, topic, role in plane.wanted:
         if history.end_ns - plane.fenced_ns.get(topic, -_MOVING_NS) < _MOVING_NS:
             continue
+        if len(plane.open.get(topic, {})) > 1:
+            return Violation(history.end_ns, "", f"{' and '.join(sorted(plane.open[topic]))} accept {topic} at rest")
         broker = plane.connected.get((client, topic, role), "")
         accepted = broker in plane.open.get(topic, {})
         delivers = role is Role.PRODUCER or broker in plane.subscribed.get((topic, client), {})

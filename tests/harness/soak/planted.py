@@ -17,6 +17,7 @@ from systems.parts.lease_book import Grant, LeaseBook
 from systems.parts.questions import Questions
 from systems.placement.broker import BrokerNode
 from systems.placement.messages import Fence
+from testbed.nodes import retransmission
 from testbed.nodes.member import Member
 
 Patch = pytest.MonkeyPatch
@@ -155,11 +156,15 @@ def begin_where_an_adaptor_drops_a_fraction() -> None:
     adaptor_drops_a_fraction(Patch())
 
 
+def stream_that_backs_off_for_a_minute(patch: Patch) -> None:
+    patch.setattr(retransmission, "RETRANSMIT_MAXIMUM_NS", 60_000_000_000)
+
+
 PLANTED = {
     "a double count on a duplicate": Planted(
         "centralised", double_count_on_a_duplicate, ("decides as a token bucket",)
     ),
-    "a lease lent twice": Planted("leases", lease_lent_twice, ("no more than the bound", "keeps its interface")),
+    "a lease lent twice": Planted("leases", lease_lent_twice, ("no more is lent than there is",)),
     "a timer that survives a crash": Planted("leases", timer_that_survives_a_crash, ("timers die in a crash",)),
     "an unfenced owner": Planted("epulsar", unfenced_owner, ("one owner at a time",)),
     "a return without fences": Planted("epulsar", fenceless_return, ("one owner at a time",)),
@@ -176,6 +181,9 @@ PLANTED = {
     "a release before the drain": Planted("pulsar", release_before_the_drain, ("nothing acknowledged is lost",)),
     "a release before the drain, by vote": Planted(
         "gossip-placer", release_before_the_drain, ("nothing acknowledged is lost",)
+    ),
+    "a stream that backs off for a minute": Planted(
+        "leases", stream_that_backs_off_for_a_minute, ("at rest after the last fault",)
     ),
     "an adaptor that drops a fraction": Planted("tb-adaptor", adaptor_drops_a_fraction, ("tokens conserved",)),
 }

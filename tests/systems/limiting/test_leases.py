@@ -26,7 +26,8 @@ from systems.api import (
     Verdict,
 )
 from systems.conformance import check_system
-from systems.limiting.leases import SYSTEM, Config, Learn, LeaseNode, LeaseRequest, Lend, nodes
+from systems.limiting.lease_messages import Learn, LeaseRequest, Lend
+from systems.limiting.leases import SYSTEM, Config, LeaseNode, nodes
 from systems.parts.lease_book import LeaseBook
 from systems.parts.limit import gcra, limit_of
 from systems.parts.portion import MILLION
