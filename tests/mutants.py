@@ -1,15 +1,19 @@
-"""How much would a soak notice?  ``python -m tests.mutants [--count N] [--seeds N] [--ledger FILE]`` edits and looks.
+"""How much would a soak notice?  ``python -m tests.mutants [WORD] [--each N] [--seeds N] [--ledger FILE]``.
 
 Each mutant is one automatic edit of the systems' protocol code: a comparison flipped, a whole number one more, plus for
 minus, a condition negated, ``and`` for ``or``, ``max`` for ``min``, a statement left out.  It is killed when a schedule
 breaks an invariant that the code as it is keeps; each lives in a process of its own.  The ledger has every mutant, and
 which seed killed it; survivors are to be looked at: an edit may change nothing, or only what nobody promises.  One
 whose process ended of something else, a full machine say, is undecided, and is played again by the next call.
+
+The ledger adds up file by file: mutants of a file that is as it was, judged by as many seeds, are not played again.
+WORD takes only the files that have it in their name.  To judge all by other invariants, remove the ledger.
 """
 
 import argparse
 import ast
 import copy
+import hashlib
 import importlib.util
 import os
 import pickle
@@ -21,6 +25,7 @@ from itertools import count, islice
 from pathlib import Path
 
 import msgspec
+import numba
 
 from core.seeds import generator
 from core.writing import replace_file
@@ -40,10 +45,13 @@ TARGETS = {  # file -> systems whose schedules reach it
     f"{LIMITERS}/owner_global.py": ("owner-global",),
     f"{LIMITERS}/counter_node.py": ("crdt-counter",),
     f"{LIMITERS}/counter_fast.py": ("crdt-counter",),
+    f"{LIMITERS}/crdt_counter_kernel.py": ("crdt-counter",),
     f"{LIMITERS}/crdt_counter_literal.py": ("crdt-counter",),
+    f"{LIMITERS}/crdt_queue_kernel.py": QUEUES,
     f"{LIMITERS}/crdt_queue_literal.py": QUEUES,
     f"{LIMITERS}/queue_arrays.py": QUEUES,
     f"{LIMITERS}/queue_common.py": QUEUES,
+    f"{LIMITERS}/queue_merge_kernel.py": QUEUES,
     f"{LIMITERS}/leases.py": ("leases",),
     f"{LIMITERS}/throttler.py": ("throttler",),
     f"{LIMITERS}/throttling_ledger.py": ("throttler",),
@@ -80,7 +88,7 @@ SWAPS = {"max": "min", "min": "max", "any": "all", "all": "any"}
 
 
 class Mutant(msgspec.Struct, frozen=True):
-    """One edit; ``killer``: "seed 12: invariant", "" for a survivor.
+    """One edit, at a site of its file; ``killer``: "seed 12: invariant", "" for a survivor.
 
     ``undecided``: why it is neither, where its process ended of something else.
     """
@@ -90,15 +98,39 @@ class Mutant(msgspec.Struct, frozen=True):
     edit: str
     killer: str = ""
     undecided: str = ""
+    site: int = 0
+
+    @property
+    def name(self) -> str:
+        """What reasons are given to."""
+        return f"{self.file}:{self.line}: {self.edit}"
+
+
+class Judged(msgspec.Struct, frozen=True):
+    """As what the mutants of a file were judged."""
+
+    commit: str
+    source: str  # SHA-256 of the file
+    seeds: int
 
 
 class MutantLedger(msgspec.Struct, frozen=True):
-    """All of a session."""
+    """All sessions.  ``reasons``: why a survivor may live, by its name."""
 
-    commit: str
-    seeds: int
-    mutants: tuple[Mutant, ...]
-    reasons: dict[str, str] = {}  # "file:line: edit" of a survivor -> why it may live
+    files: dict[str, Judged] = {}
+    mutants: tuple[Mutant, ...] = ()
+    reasons: dict[str, str] = {}
+
+    def of(self, file: str, judged: Judged) -> dict[int, Mutant]:
+        """By site, those of a file that were judged alike, whenever that was."""
+        old = self.files.get(file)
+        is_alike = old is not None and (old.source, old.seeds) == (judged.source, judged.seeds)
+        return {mutant.site: mutant for mutant in self.mutants if mutant.file == file and is_alike}
+
+    def with_file(self, file: str, judged: Judged, mutants: dict[int, Mutant]) -> "MutantLedger":
+        """With a file's mutants in the place of what there was."""
+        others = (mutant for mutant in self.mutants if mutant.file != file)
+        return MutantLedger({**self.files, file: judged}, (*others, *mutants.values()), self.reasons)
 
     @property
     def killed(self) -> int:
@@ -183,17 +215,10 @@ def _set(node: ast.AST, name: str, value: object) -> None:
     setattr(node, name, value)
 
 
-def sample(count_of: int) -> list[tuple[str, int]]:
-    """So many (file, number of the site), evenly over files, always the same for the same code."""
-    chosen: list[tuple[str, int]] = []
-    left = {
-        file: generator(1, "mutants", file).permutation(len(list(sites(_parsed(file))))).tolist() for file in TARGETS
-    }
-    while len(chosen) < count_of and any(left.values()):
-        for file, numbers in left.items():
-            if numbers and len(chosen) < count_of:
-                chosen.append((file, numbers.pop()))
-    return chosen
+def sample(file: str, each: int) -> list[int]:
+    """The sites of so many mutants of a file, always the same for the same code."""
+    everywhere: list[int] = generator(1, "mutants", file).permutation(len(list(sites(_parsed(file))))).tolist()
+    return everywhere[::-1][:each]
 
 
 def _parsed(file: str) -> ast.Module:
@@ -209,7 +234,7 @@ def mutated(file: str, number: int) -> tuple[ast.Module, Mutant]:
     if site.edit.startswith("without") and isinstance(body, list):
         line = next((one.lineno for one in body if ast.unparse(one)[:60] == site.edit.removeprefix("without ")), line)
     site.change(site.node)
-    return ast.fix_missing_locations(tree), Mutant(file, line, site.edit)
+    return ast.fix_missing_locations(tree), Mutant(file, line, site.edit, site=number)
 
 
 def in_a_process(work: Callable[[], str], seconds: float = SECONDS_MAXIMUM) -> str:
@@ -291,6 +316,8 @@ def judge(file: str, number: int, seeds: int, known: frozenset[str]) -> Mutant:
     tree, mutant = mutated(file, number)
 
     def live() -> str:
+        if file.endswith("_kernel.py"):
+            numba.config.DISABLE_JIT = True  # machine code is kept by file: it would be that of the code as it is
         name = file.removesuffix(".py").replace("/", ".")
         code = compile(tree, str(ROOT / file), "exec")
 
@@ -339,32 +366,33 @@ def summary(ledger: MutantLedger) -> str:
 def main() -> int:
     """See the module."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--count", type=int, default=240)
+    parser.add_argument("word", nargs="?", default="", help="only files with this in their name")
+    parser.add_argument("--each", type=int, default=5, help="mutants of each file")
     parser.add_argument("--seeds", type=int, default=60, help="schedules of each system that a mutant must survive")
     parser.add_argument("--ledger", type=Path, default=ROOT / "results" / "mutants.json")
     asked = parser.parse_args()
     import harness.soak.trial  # noqa: F401  # with all packages that are not ours: forks have them already
     from harness.code_version import commit
 
-    version = commit()
+    ledger = MutantLedger()
+    if asked.ledger.exists():
+        ledger = msgspec.json.decode(asked.ledger.read_bytes(), type=MutantLedger)
     try:
         known = baseline(asked.seeds)
     except Unanswered as ended:
         print(f"the code as it is: {ended}", file=sys.stderr)
         return 2
-    before = MutantLedger(version, asked.seeds, ())
-    if asked.ledger.exists():
-        before = msgspec.json.decode(asked.ledger.read_bytes(), type=MutantLedger)
-    done = list(before.mutants) if (before.commit, before.seeds) == (version, asked.seeds) else []
-    for place, (file, number) in enumerate(sample(asked.count)):
-        if place < len(done) and not done[place].undecided:
-            continue
-        last = judge(file, number, asked.seeds, known)
-        print(f"{word_of(last):<45.45} {last.file}:{last.line}: {last.edit}", flush=True)
-        done[place : place + 1] = [last]
-        ledger = MutantLedger(version, asked.seeds, tuple(done), before.reasons)
-        replace_file(asked.ledger, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
-    print(summary(MutantLedger(version, asked.seeds, tuple(done))))
+    for file in (file for file in TARGETS if asked.word in file):
+        judged = Judged(commit(), hashlib.sha256((ROOT / file).read_bytes()).hexdigest(), asked.seeds)
+        done = ledger.of(file, judged)
+        for site in sample(file, asked.each):
+            if site in done and not done[site].undecided:
+                continue
+            last = done[site] = judge(file, site, asked.seeds, known)
+            print(f"{word_of(last):<45.45} {last.name}", flush=True)
+            ledger = ledger.with_file(file, judged, done)
+            replace_file(asked.ledger, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
+    print(summary(ledger))
     return 0
 
 
