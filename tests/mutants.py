@@ -374,7 +374,7 @@ def main() -> int:
     import harness.soak.trial  # noqa: F401  # with all packages that are not ours: forks have them already
     from harness.code_version import commit
 
-    ledger = MutantLedger()
+    version, ledger = commit(), MutantLedger()
     if asked.ledger.exists():
         ledger = msgspec.json.decode(asked.ledger.read_bytes(), type=MutantLedger)
     try:
@@ -383,7 +383,7 @@ def main() -> int:
         print(f"the code as it is: {ended}", file=sys.stderr)
         return 2
     for file in (file for file in TARGETS if asked.word in file):
-        judged = Judged(commit(), hashlib.sha256((ROOT / file).read_bytes()).hexdigest(), asked.seeds)
+        judged = Judged(version, hashlib.sha256((ROOT / file).read_bytes()).hexdigest(), asked.seeds)
         done = ledger.of(file, judged)
         for site in sample(file, asked.each):
             if site in done and not done[site].undecided:
