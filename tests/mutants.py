@@ -7,7 +7,6 @@ which seed killed it; survivors are to be looked at: an edit may change nothing,
 whose process ended of something else, a full machine say, is undecided, and is played again by the next call.
 
 The ledger adds up file by file: mutants of a file that is as it was, judged by as many seeds, are not played again.
-WORD takes only the files that have it in their name.  To judge all by other invariants, remove the ledger.
 """
 
 import argparse
@@ -33,6 +32,7 @@ from tests.tidy import ROOT
 
 SECONDS_MAXIMUM = 120.0  # of processor time of one mutant; one that takes longer never ends, and is killed
 BASELINE_SECONDS = 3_600.0  # the same, of the code as it is with all schedules
+ITS_OWN_ENDS = {-signal.SIGPROF: "it does not end", -signal.SIGSEGV: "it spoils its memory"}
 PATIENCE = 30  # times as long by the clock: a machine may be busy, and a process may wait for nothing
 LIMITERS, QUEUES = "systems/limiting", ("crdt-queue", "sliding-log")
 PLACED = ("epulsar",)
@@ -122,7 +122,7 @@ class MutantLedger(msgspec.Struct, frozen=True):
     reasons: dict[str, str] = {}
 
     def of(self, file: str, judged: Judged) -> dict[int, Mutant]:
-        """By site, those of a file that were judged alike, whenever that was."""
+        """By site, those of a file that were judged alike."""
         old = self.files.get(file)
         is_alike = old is not None and (old.source, old.seeds) == (judged.source, judged.seeds)
         return {mutant.site: mutant for mutant in self.mutants if mutant.file == file and is_alike}
@@ -229,8 +229,7 @@ def mutated(file: str, number: int) -> tuple[ast.Module, Mutant]:
     """The module with one edit, and what it is."""
     tree = copy.deepcopy(_parsed(file))
     site = next(islice(sites(tree), number, None))
-    body = getattr(site.node, "body", None)
-    line = getattr(site.node, "lineno", 0)
+    body, line = getattr(site.node, "body", None), getattr(site.node, "lineno", 0)
     if site.edit.startswith("without") and isinstance(body, list):
         line = next((one.lineno for one in body if ast.unparse(one)[:60] == site.edit.removeprefix("without ")), line)
     site.change(site.node)
@@ -256,8 +255,8 @@ def in_a_process(work: Callable[[], str], seconds: float = SECONDS_MAXIMUM) -> s
     with os.fdopen(reader, "rb") as stream:
         content = stream.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if code == -signal.SIGPROF:
-        raise Unanswered("it does not end", by_itself=True)
+    if code in ITS_OWN_ENDS:
+        raise Unanswered(ITS_OWN_ENDS[code], by_itself=True)
     if code or not content:
         raise Unanswered(f"its process ended with {code}", by_itself=False)
     answer, why, by_itself = pickle.loads(content)
@@ -368,6 +367,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("word", nargs="?", default="", help="only files with this in their name")
     parser.add_argument("--each", type=int, default=5, help="mutants of each file")
+    parser.add_argument("--again", action="store_true", help="play survivors again, as by new invariants")
     parser.add_argument("--seeds", type=int, default=60, help="schedules of each system that a mutant must survive")
     parser.add_argument("--ledger", type=Path, default=ROOT / "results" / "mutants.json")
     asked = parser.parse_args()
@@ -386,7 +386,7 @@ def main() -> int:
         judged = Judged(version, hashlib.sha256((ROOT / file).read_bytes()).hexdigest(), asked.seeds)
         done = ledger.of(file, judged)
         for site in sample(file, asked.each):
-            if site in done and not done[site].undecided:
+            if site in done and (done[site].killer or not (asked.again or done[site].undecided)):
                 continue
             last = done[site] = judge(file, site, asked.seeds, known)
             print(f"{word_of(last):<45.45} {last.name}", flush=True)

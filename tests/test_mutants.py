@@ -1,6 +1,7 @@
 """Automatic mutants: each is one edit of protocol code, compiles, and is not what it was."""
 
 import ast
+import faulthandler
 import os
 import signal
 import sys
@@ -85,6 +86,12 @@ def _killed() -> str:
     return "never"
 
 
+def _spoilt() -> str:
+    faulthandler.disable()
+    os.kill(os.getpid(), signal.SIGSEGV)
+    return "never"
+
+
 def _raises(error: BaseException) -> Callable[[], str]:
     def work() -> str:
         raise error
@@ -101,6 +108,7 @@ def _raises(error: BaseException) -> Callable[[], str]:
         (_raises(MemoryError()), "", "MemoryError: "),
         (_raises(KeyboardInterrupt()), "", "KeyboardInterrupt: "),
         (_killed, "", "its process ended with -9"),
+        (_spoilt, "it spoils its memory", ""),
     ],
 )
 def test_only_what_its_code_does_kills_a_mutant(work: Callable[[], str], killer: str, undecided: str) -> None:

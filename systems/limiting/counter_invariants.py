@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field, replace
 
 from systems.api import Arrival, Decide, Delivery, Invariant, RunHistory, Send, Start, Verdict, Violation
-from systems.invariants import NO_VAIN_REJECTION, config_limit
+from systems.invariants import NO_VAIN_REJECTION, admissions, config_limit
 from systems.limiting.counter_common import Config, Delta, TaggedDelta
 from systems.limiting.crdt_counter_literal import Slot, unpacked
 from systems.parts.limit import Limit
@@ -86,8 +86,28 @@ def _by_what_it_knows(history: RunHistory) -> Violation | None:
     return None
 
 
+def _all_is_counted(history: RunHistory) -> Violation | None:
+    """At rest, where nobody crashed, every node has counted all that was admitted anywhere."""
+    if not history.at_rest or history.crash_count:
+        return None
+    admitted: dict[bytes, int] = {}
+    for _, request, _, _ in admissions(history):
+        admitted[user_key(request.user)] = admitted.get(user_key(request.user), 0) + request.cost
+    for node, state in history.states.items():
+        counted = {user: sum(account.counts.values()) for user, account in _told(state, config_limit(history)).items()}
+        for user, count in admitted.items():
+            if counted.get(user, 0) != count:
+                what = f"has counted {counted.get(user, 0)} of {count} tokens that a user was admitted"
+                return Violation(history.end_ns, node, what)
+    return None
+
+
 def _born(config: Config, at_ns: int) -> int:
     return at_ns if config.slots == "incarnation" else 0
 
 
-COUNTER_INVARIANTS = (Invariant("decides by what it knows", _by_what_it_knows), NO_VAIN_REJECTION)
+COUNTER_INVARIANTS = (
+    Invariant("decides by what it knows", _by_what_it_knows),
+    Invariant("all is counted at rest", _all_is_counted),
+    NO_VAIN_REJECTION,
+)

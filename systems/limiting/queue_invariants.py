@@ -1,13 +1,14 @@
 """What holds of the queue and of the sliding log: what a node was told counts, and nothing else makes it reject."""
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 from systems.api import Arrival, Decide, Delivery, Invariant, RunHistory, Send, Start, Verdict, Violation
-from systems.limiting.queue_common import Elements, FineElements, Rule, unpack
+from systems.invariants import admissions
+from systems.limiting.queue_common import Elements, FineElements, Rule, living, unpack
 from systems.parts.user_key import user_key
 
 RuleOf = Callable[[Any, int], Rule]
@@ -104,9 +105,32 @@ def _nothing_else(rule_of: RuleOf) -> Callable[[RunHistory], Violation | None]:
     return broken
 
 
+def _all_is_known(rule_of: RuleOf) -> Callable[[RunHistory], Violation | None]:
+    def broken(history: RunHistory) -> Violation | None:
+        """At rest, where nobody crashed and clocks agree, every node holds what any accepted that cannot have died."""
+        if not history.at_rest or history.crash_count or history.clocks_apart_ns:
+            return None
+        rule = rule_of(history.config, len(history.names))
+        accepted: dict[tuple[str, bytes], _Known] = defaultdict(_Known)
+        for step, request, _, _ in admissions(history):
+            key = step.node, user_key(request.user)
+            accepted[key].add(request.cost, rule.limit.ticks(step.at_ns), rule)
+        for node, state in history.states.items():
+            held = Counter(user for user, *_ in living(history.config, state, history.end_ns))
+            for (other, user), known in accepted.items():
+                count = known.living(rule.limit.ticks(history.end_ns))
+                if held[user] < count:
+                    what = f"holds {held[user]} of {count} tokens that {other} accepted and that live"
+                    return Violation(history.end_ns, node, what)
+        return None
+
+    return broken
+
+
 def queue_invariants(rule_of: RuleOf) -> tuple[Invariant, ...]:
     """Of a system whose options make the rule ``rule_of(config, nodes)``."""
     return (
         Invariant("what it was told counts", _what_it_was_told(rule_of)),
         Invariant("no rejection without cause", _nothing_else(rule_of)),
+        Invariant("all that lives is known at rest", _all_is_known(rule_of)),
     )

@@ -13,6 +13,7 @@ from harness.soak.schedule import SoakRequest, SoakSchedule, Told
 from harness.soak.trial import play
 from harness.soak.variants import SOAKED
 from systems.api import Actuate, Effect, Report, RunHistory, Step
+from systems.limiting import crdt_counter_literal, crdt_queue_literal
 from systems.limiting.counter_common import Delta
 from systems.limiting.counter_fast import FastNode
 from systems.limiting.counter_node import CounterNode
@@ -78,6 +79,23 @@ def test_a_node_that_is_back_and_deaf_is_found(monkeypatch: Patch) -> None:
 
     monkeypatch.setattr(CounterNode, "_take", deaf)
     assert REPLICAS in breaches(crashed(COUNTED, "n3", "n1"))
+
+
+def test_a_counter_whose_messages_and_snapshots_are_empty_is_found(monkeypatch: Patch) -> None:
+    """All replicas are alike then."""
+    literal = replace(COUNTED, options={**COUNTED.options, "body": "literal"})
+    pack = crdt_counter_literal.packed
+    assert not breaches(literal)
+    monkeypatch.setattr(crdt_counter_literal, "packed", lambda buckets, *more: pack((), *more))
+    assert breaches(literal) == {"all is counted at rest"}
+
+
+def test_a_queue_whose_messages_and_snapshots_are_empty_is_found(monkeypatch: Patch) -> None:
+    asked = (SoakRequest(13 * SECOND_NS, "n2", "ann") for _ in range(9))
+    schedule, pack = schedule_of("crdt-queue", *asked, implementation="lists"), crdt_queue_literal.pack
+    assert not breaches(schedule)
+    monkeypatch.setattr(crdt_queue_literal, "pack", lambda queues, *more: pack({}, *more))
+    assert breaches(schedule) == {"all that lives is known at rest"}
 
 
 # --- copies of an owner's buckets -------------------------------------------------------------------
