@@ -6,7 +6,7 @@ breaks an invariant that the code as it is keeps; each lives in a process of its
 which seed killed it; survivors are to be looked at: an edit may change nothing, or only what nobody promises.  One
 whose process ended of something else, a full machine say, is undecided, and is played again by the next call.
 
-The ledger adds up file by file: mutants of a file that is as it was, judged by as many seeds, are not played again.
+The ledger adds up file by file: of a file that is as it was, only what survived fewer schedules is played again.
 """
 
 import argparse
@@ -99,6 +99,7 @@ class Mutant(msgspec.Struct, frozen=True):
     killer: str = ""
     undecided: str = ""
     site: int = 0
+    seeds: int = 0  # how many schedules of each system it survived, or was to
 
     @property
     def name(self) -> str:
@@ -107,11 +108,10 @@ class Mutant(msgspec.Struct, frozen=True):
 
 
 class Judged(msgspec.Struct, frozen=True):
-    """As what the mutants of a file were judged."""
+    """Of which file the mutants are, and at which commit they were judged last."""
 
     commit: str
     source: str  # SHA-256 of the file
-    seeds: int
 
 
 class MutantLedger(msgspec.Struct, frozen=True):
@@ -121,10 +121,9 @@ class MutantLedger(msgspec.Struct, frozen=True):
     mutants: tuple[Mutant, ...] = ()
     reasons: dict[str, str] = {}
 
-    def of(self, file: str, judged: Judged) -> dict[int, Mutant]:
-        """By site, those of a file that were judged alike."""
-        old = self.files.get(file)
-        is_alike = old is not None and (old.source, old.seeds) == (judged.source, judged.seeds)
+    def of(self, file: str, source: str) -> dict[int, Mutant]:
+        """By site, those of a file as it is."""
+        is_alike = file in self.files and self.files[file].source == source
         return {mutant.site: mutant for mutant in self.mutants if mutant.file == file and is_alike}
 
     def with_file(self, file: str, judged: Judged, mutants: dict[int, Mutant]) -> "MutantLedger":
@@ -383,12 +382,13 @@ def main() -> int:
         print(f"the code as it is: {ended}", file=sys.stderr)
         return 2
     for file in (file for file in TARGETS if asked.word in file):
-        judged = Judged(version, hashlib.sha256((ROOT / file).read_bytes()).hexdigest(), asked.seeds)
-        done = ledger.of(file, judged)
+        judged = Judged(version, hashlib.sha256((ROOT / file).read_bytes()).hexdigest())
+        done = ledger.of(file, judged.source)
         for site in sample(file, asked.each):
-            if site in done and (done[site].killer or not (asked.again or done[site].undecided)):
+            old = done.get(site)
+            if old and (old.killer or not (asked.again or old.undecided or old.seeds < asked.seeds)):
                 continue
-            last = done[site] = judge(file, site, asked.seeds, known)
+            last = done[site] = msgspec.structs.replace(judge(file, site, asked.seeds, known), seeds=asked.seeds)
             print(f"{word_of(last):<45.45} {last.name}", flush=True)
             ledger = ledger.with_file(file, judged, done)
             replace_file(asked.ledger, msgspec.json.format(msgspec.json.encode(ledger), indent=1) + b"\n")
