@@ -116,6 +116,7 @@ def _all_is_known(rule_of: RuleOf) -> Callable[[RunHistory], Violation | None]:
             key = step.node, user_key(request.user)
             accepted[key].add(request.cost, rule.limit.ticks(step.at_ns), rule)
         for node, state in history.states.items():
+            assert isinstance(state, Elements | FineElements)
             held = Counter(user for user, *_ in living(history.config, state, history.end_ns))
             for (other, user), known in accepted.items():
                 count = known.living(rule.limit.ticks(history.end_ns))
