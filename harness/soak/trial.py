@@ -31,7 +31,8 @@ _STEP_NS = 470 * MILLISECOND_NS  # no multiple of anybody's period
 PATIENCE_NS = 4 * SECOND_NS  # nobody is at rest before: what is said last is still to be taken in
 PLACED_PATIENCE_NS = 20 * SECOND_NS  # for sessions that run out and brokers that are taken for dead
 PLACED_REST_NS = PLACED_PATIENCE_NS + REST_NS
-LASTING_NS = 5 * SECOND_NS  # clients are served, and stay so, unless all topics go round
+# Clients are served, and stay so, unless all topics go round, or have to leave a broker even where no other is better.
+LASTING_NS = 5 * SECOND_NS
 
 HISTORY = "one seed, one history"
 RULES = "keeps its interface"  # the invariant that the referee of every run keeps
@@ -177,7 +178,8 @@ def _run(loop: EventLoop, schedule: SoakSchedule) -> bool:
 def _run_placed(loop: EventLoop, schedule: SoakSchedule) -> bool:
     """Placements never stop to talk: until all clients have been connected for a while; False where that takes long."""
     until_ns = _healed_ns(schedule) + PLACED_REST_NS
-    lasting_ns = 0 if schedule.options.get("periodic") else LASTING_NS
+    goes_round = schedule.options.get("periodic") or not schedule.options.get("stay", True)
+    lasting_ns = 0 if goes_round else LASTING_NS
     loop.run(_healed_ns(schedule) + PLACED_PATIENCE_NS)
     since_ns = loop.now_ns
     while not _are_idle(loop) or loop.now_ns - since_ns < lasting_ns:

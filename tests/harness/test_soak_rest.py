@@ -156,6 +156,13 @@ def test_clients_that_are_served_for_a_moment_are_not_at_rest(monkeypatch: Patch
     assert not breaches(replace(schedule, options={**options, "periodic": "3s"})), "topics go round"
 
 
+def test_topics_that_may_not_stay_where_no_broker_is_near_enough_go_round() -> None:
+    """A bound of 1 ms that nobody keeps, and ``stay = False``: each broker passes them on."""
+    schedule = draw(121_862)
+    assert schedule.system == "gossip-placer" and not schedule.options["stay"]
+    assert not breaches(schedule)
+
+
 # --- how soon ---------------------------------------------------------------------------------------
 
 
