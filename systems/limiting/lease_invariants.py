@@ -1,5 +1,6 @@
 """What holds of leases: no more is lent than there is, and no more admitted than the docstring of ``leases`` says."""
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -128,9 +129,32 @@ def _allocator_falls_ns(history: RunHistory) -> int:
     return min((begin_ns for begin_ns, _ in history.outages.get(server, ())), default=NEVER_NS)
 
 
+def _answered(history: RunHistory) -> Violation | None:
+    """Where nothing goes wrong, whoever asks for a user's lease has some answer by the time that all are at rest."""
+    if not history.at_rest or history.faults:
+        return None
+    asked: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)  # (client, user) -> births and numbers
+    answered: set[tuple[str, str]] = set()
+    for step in history.steps:
+        match step.event:
+            case Delivery(_, Lend(born_ns, number, rows)):
+                of = [(step.node, Grant(*row).user) for row in rows]
+                answered.update(key for key in of if (born_ns, number) in asked[key])
+        for effect in step.effects:
+            if isinstance(effect, Send) and isinstance(effect.message, LeaseRequest):
+                ask = effect.message
+                for claim in (LeaseClaim(*row) for row in ask.claims):
+                    if claim.wants:
+                        asked[step.node, claim.user].add((ask.born_ns, ask.number))
+    for node, user in (key for key, questions in asked.items() if questions and key not in answered):
+        return Violation(history.end_ns, node, f"has no answer about a lease of {user}'s")
+    return None
+
+
 LEASE_INVARIANTS = (
     within(_extra, _faster),
     Invariant("no more is lent than there is", _not_lent_twice),
     Invariant("no more than the limit by leases", _by_leases),
+    Invariant("questions are answered", _answered),
     first_is_admitted(_without_a_lease, _allocator_falls_ns),
 )

@@ -19,6 +19,7 @@ from systems.limiting.counter_fast import FastNode
 from systems.limiting.counter_node import CounterNode
 from systems.limiting.owner_global import STATES, GlobalNode
 from systems.loader import load_system
+from systems.parts.lease_book import LeaseBook
 from systems.parts.lease_client import LeaseClient
 from systems.parts.limit import limit_of
 from systems.placement.client import ClientNode
@@ -124,6 +125,13 @@ def test_leases_that_hold_more_than_the_limit_are_found_below_the_bound_of_all(m
     assert not breaches(schedule)
     monkeypatch.setattr(LeaseClient, "admit", lambda client, user, cost: True)
     assert breaches(schedule) == {"no more than the limit by leases"}
+
+
+def test_an_allocator_that_lends_to_nobody_is_found(monkeypatch: Patch) -> None:
+    schedule = schedule_of("leases", SoakRequest(SECOND_NS, "n2", "ann"))
+    assert not breaches(schedule)
+    monkeypatch.setattr(LeaseBook, "answer", lambda *asked: None)
+    assert breaches(schedule) == {"questions are answered"}
 
 
 # --- placements -------------------------------------------------------------------------------------
