@@ -197,11 +197,11 @@ def test_a_figure_on_another_testbed_stands_beside_the_first(tmp_path, moved, mo
     assert "--plot-invalid" in found["srtm-fig4@elsewhere"]["command"]
     drawn = {name: (tmp_path / "figures" / f"{name}.svg").read_text() for name in found}
     assert "testbed elsewhere" in drawn["srtm-fig4@elsewhere"] and "testbed" not in drawn["srtm-fig4"]
-    path, results, damaged = reporting.report(tmp_path)
-    assert not damaged
-    assert "it was hot" in (path.parent / "figure-srtm-fig4@elsewhere.html").read_text()
-    assert "figure-srtm-fig4%40elsewhere.html" in path.read_text()
-    assert [result.claim.testbed for result in results if result.claim.id == "R3"] == ["virtual", "elsewhere"]
+    written = reporting.report(tmp_path)
+    assert not written.damaged
+    assert "it was hot" in (written.page.parent / "figure-srtm-fig4@elsewhere.html").read_text()
+    assert "figure-srtm-fig4%40elsewhere.html" in written.page.read_text()
+    assert [result.claim.testbed for result in written.results if result.claim.id == "R3"] == ["virtual", "elsewhere"]
 
 
 def test_at_scale_small_published_numbers_do_not_count():
