@@ -103,8 +103,9 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             killed: list[ServerProcess] = []
             trouble = Trouble(site, fleet, asked.handovers(), asked.faults, partial(_kill_beside, cluster, killed))
             _play(site, asked, fleet, trouble.play, crews)
+            trouble.arrive()
+            observer.findings.lost_agents = (*_lost(cluster, serf, killed), *trouble.never_up)
             fleet.statuses("finish")
-            observer.findings.lost_agents = _lost(cluster, serf, killed)
             until_ns, epoch_ns = asked.duration_ns, trouble.play.epoch_ns
             moves = [move for move in moves_of(site, script) if move.asked_at_ns < epoch_ns + until_ns]
             told = told_of(asked, epoch_ns, crews, moves)
@@ -112,7 +113,8 @@ def run_on(cluster: PulsarCluster, asked: PulsarRequest, observer: Observer) -> 
             steps = [*told.requests, *logged_steps(map(cluster.log_of, script.brokers), script, epoch_ns, until_ns)]
             spells = spells_of(owned_of(site, script), epoch_ns, until_ns)
             trouble.tell(observer.findings, until_ns, told.lateness_ns, told.account)
-            observer.findings.notes, observer.findings.broker_killed = told.notes, bool(killed)
+            observer.findings.notes = [*told.notes, *trouble.notes]
+            observer.findings.broker_killed = bool(killed)
         ordered = sorted([*samples, *trouble.samples, *told.samples], key=lambda row: row[:3])
         return PulsarJournal(
             ordered,
