@@ -139,14 +139,19 @@ def test_a_writer_that_was_overtaken_by_a_checkpoint_is_not_believed(
     assert not done and held(now) == ["a", "b"]
 
 
-def test_a_commit_that_is_damaged_is_void_and_a_damaged_checkpoint_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def three_commits(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A log with a checkpoint after its second commit, in which nothing is young."""
     monkeypatch.setattr(log, "CHECKPOINT_EVERY", 2)
     monkeypatch.setattr(log, "_SETTLING_S", 0.0)
     state = EMPTY
     for number, run_id in enumerate("abc"):
-        state, _ = append(tmp_path, state, (), [part(f"p{number}", run_id)])
+        state, _ = append(folder, state, (), [part(f"p{number}", run_id)])
+
+
+def test_a_commit_that_is_damaged_is_void_and_a_damaged_checkpoint_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three_commits(tmp_path, monkeypatch)
     checkpoint = tmp_path / log.LOG / f"{1:08}.checkpoint.json"
     checkpoint.write_text(checkpoint.read_text().replace('"a"', '"x"'))
     assert held(read_log(tmp_path)) == ["a", "b", "c"]
@@ -160,11 +165,7 @@ def test_a_commit_that_is_damaged_is_void_and_a_damaged_checkpoint_is_passed_ove
 def test_a_file_of_the_log_under_another_s_name_is_void(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, of_old: bool
 ) -> None:
-    monkeypatch.setattr(log, "CHECKPOINT_EVERY", 2)
-    monkeypatch.setattr(log, "_SETTLING_S", 0.0)
-    state = EMPTY
-    for number, run_id in enumerate("abc"):
-        state, _ = append(tmp_path, state, (), [part(f"p{number}", run_id)])
+    three_commits(tmp_path, monkeypatch)
     first, last, checkpoint = (
         tmp_path / log.LOG / f"{name}.json" for name in ("00000000", "00000002", "00000001.checkpoint")
     )
