@@ -65,11 +65,17 @@ class Play:
         return not self._to_come
 
     def until(self, at_ns: int) -> None:
-        """Sleep, let what is due happen, and look whether everybody lives; ends at the instant, or raises."""
-        while (now_ns := self.now_ns()) < at_ns:
-            if self._to_come and self._to_come[0][0] <= now_ns:
+        """Sleep, let what is due happen, and look whether everybody lives; ends at the instant, or raises.
+
+        What is due before the instant has happened then, be it late: a machine that stands still drops no heal.
+        """
+        while True:
+            now_ns = self.now_ns()
+            if self._to_come and self._to_come[0][0] <= min(now_ns, at_ns - 1):
                 heapq.heappop(self._to_come)[2]()
                 continue
+            if now_ns >= at_ns:
+                return
             next_ns = min(at_ns, self._to_come[0][0]) if self._to_come else at_ns
             time.sleep(max(0, min(POLL_NS, next_ns - now_ns)) / SECOND_NS)
             self._look()
