@@ -36,11 +36,11 @@ def _cache_folder() -> Path:
     for pattern in _SOURCES:
         for path in sorted(_ROOT.glob(pattern)):
             digest.update(path.name.encode() + b"\0" + path.read_bytes())
-    version = digest.hexdigest()[:16]
+    # A user who has run it as root, too, cannot write what root made; Numba would go by the file alone then.
+    version = f"{digest.hexdigest()[:16]}-{os.getuid()}"
     if chosen := os.environ.get("NUMBA_CACHE_DIR"):
         return Path(chosen, version)
-    # A user who has run it as root, too, cannot write what root made; Numba would go by the file alone then.
-    place = Path(".numba", f"{version}-{os.getuid()}")
+    place = Path(".numba", version)
     there = next(folder for folder in (_ROOT / place.parent, _ROOT) if folder.exists())
     return (_ROOT if os.access(there, os.W_OK) else Path.home() / ".cache" / "ratebed") / place
 

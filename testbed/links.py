@@ -3,7 +3,7 @@
 No randomness and no packets here: what a path does to each message is drawn, and done, by whoever asks.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -22,7 +22,7 @@ from testbed.faults import (
     LinkReordering,
     Partition,
 )
-from testbed.topologies.topology import Link, Topology
+from testbed.topologies.topology import Link, Path, Topology
 
 Ends = frozenset[str]
 
@@ -171,3 +171,34 @@ class LinkStates:
 
 def _ends(link: Link) -> Ends:
     return frozenset((link.a, link.b))
+
+
+def longest_delay_ns(topology: Topology) -> int:
+    """One way between any two nodes, with the worst jitter."""
+    return max(path.one_way_delay_ns + path.jitter_ns for path in _paths(topology))
+
+
+def held_ns(topology: Topology, faults: Iterable[Fault], from_ns: int = 0) -> int:
+    """How much longer than a link's own delay faults let the longest way take, for what is under way at an instant.
+
+    A fault ends with the next of its kind on the same link, or on all: what it held back last is out by its own hold,
+    which each link of a way has, after that.
+    """
+    kinds = sorted((of for of in faults if isinstance(of, LinkDelay | LinkReordering)), key=lambda of: of.at_ns)
+    most_links = max(len(path.links) for path in _paths(topology)) if kinds else 0
+    longest_ns = 0
+    for number, fault in enumerate(kinds):
+        way_ns, links = fault.hold_ns * most_links, {fault.a, fault.b}
+        ends_ns = (
+            later.at_ns
+            for later in kinds[number + 1 :]
+            if type(later) is type(fault) and {later.a, later.b} in (links, {EVERY})
+        )
+        if min(ends_ns, default=from_ns) + way_ns >= from_ns:
+            longest_ns = max(longest_ns, way_ns)
+    return longest_ns
+
+
+def _paths(topology: Topology) -> Iterator[Path]:
+    names = topology.node_names()
+    return (topology.path(source, target) for source in names for target in names)

@@ -30,6 +30,7 @@ from testbed.brokers.model import load_calibration
 from testbed.brokers.traffic import Publishers, Subscribers
 from testbed.faults import ClockSkew, Crash, Fault, Heal, Partition, Restart, ServerCrash, check_faults, read_faults
 from testbed.hosts.site import Site, explained
+from testbed.links import held_ns
 from testbed.play import LEAD_NS, Observer, Play, Progress
 from testbed.trust.evidence import RunEvidence
 
@@ -54,6 +55,7 @@ class LiveDeployment(TopicWindows):
         self.observer = Observer(site, asked.slo_ns)
         self.findings = self.observer.findings
         self.faults = sorted(read_faults(rule.faults), key=lambda fault: fault.at_ns)
+        self._held_s = 2 * held_ns(site.topology, self.faults) / SECOND_NS  # to a broker, and from there
         self._assignment = np.full(self.schedule.population.count, UNASSIGNED, np.int32)
         self._parts: SubBuckets = (None,) * len(self.names)
         self._last: Window | None = None
@@ -243,7 +245,7 @@ class LiveDeployment(TopicWindows):
 
         def progress() -> Progress:
             came, done = self.subscribers.delivery_count(), self.publishers.done()
-            patience_s = still_s if done else TRYING_S
+            patience_s = (still_s if done else TRYING_S) + self._held_s
             return Progress(came, came >= expected and done, patience_ns=int(patience_s * SECOND_NS))
 
         return play.drain(progress, lambda: end_ns)

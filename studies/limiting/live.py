@@ -24,13 +24,13 @@ from systems.api import Transport
 from systems.loader import name_of
 from testbed.api import Testbed
 from testbed.brokers.traffic import STATUS_S, Crew
-from testbed.faults import EVERY, ClockSkew, Crash, Fault, LinkDelay, LinkReordering, Restart, ServerCrash
+from testbed.faults import ClockSkew, Crash, Fault, Restart, ServerCrash
 from testbed.hosts.site import Program, Site
+from testbed.links import held_ns, longest_delay_ns
 from testbed.nodes.fleet import LOAD_S, NodeFleet
 from testbed.nodes.journal import NodeJournal
 from testbed.play import Observer, Play, Progress
 from testbed.servers.found import check_servers, server_versions
-from testbed.topologies.topology import Topology
 from testbed.trust.fidelity import SCALE_NS
 from testbed.trust.replicas import replica_rows
 
@@ -96,9 +96,9 @@ class _Run:
         self._play.plan(-_BEFORE_NS, partial(self._count, "counted_from_ns"))
         for fault in asked.faults:
             self._play.plan(fault.at_ns, partial(self._apply, fault))
-        late = holding(asked.faults, asked.duration_ns)
-        self._still_ns = _STILL_NS + 4 * longest_delay_ns(site.topology, late)
-        answered_ns = asked.duration_ns + 2 * longest_delay_ns(site.topology)
+        longest_ns = longest_delay_ns(site.topology)
+        self._still_ns = _STILL_NS + 4 * (longest_ns + held_ns(site.topology, asked.faults, asked.duration_ns))
+        answered_ns = asked.duration_ns + 2 * longest_ns
         self._play.plan(answered_ns, partial(self._count, "counted_until_ns"))
 
     def carry_out(self, last_request_ns: int) -> None:
@@ -258,30 +258,3 @@ def drain_progress(statuses: Sequence[Json], over: bool, still_ns: int) -> Progr
     counts = [(status["sent_to"], status["received_from"]) for status in statuses]
     unsent = any(status["unsent_bytes"] for status in statuses)
     return Progress(counts, over and not unsent and all(status["idle"] for status in statuses), still_ns)
-
-
-def holding(faults: Sequence[Fault], from_ns: int) -> list[LinkDelay | LinkReordering]:
-    """Those by which links still hold back packets at an instant, or later.
-
-    One ends with the next of its kind on the same link, or on all; by its own hold after that its packets are out.
-    """
-    kinds = sorted((of for of in faults if isinstance(of, LinkDelay | LinkReordering)), key=lambda of: of.at_ns)
-    late = []
-    for number, fault in enumerate(kinds):
-        links = {fault.a, fault.b}
-        ends_ns = (
-            later.at_ns + fault.hold_ns
-            for later in kinds[number + 1 :]
-            if type(later) is type(fault) and {later.a, later.b} in (links, {EVERY})
-        )
-        if min(ends_ns, default=from_ns) >= from_ns:
-            late.append(fault)
-    return late
-
-
-def longest_delay_ns(topology: Topology, faults: Sequence[Fault] = ()) -> int:
-    """One way, with the worst jitter, each link holding packets back for as long as one of the faults lets any."""
-    held_ns = max((fault.hold_ns for fault in faults if isinstance(fault, LinkDelay | LinkReordering)), default=0)
-    names = topology.node_names()
-    paths = [topology.path(source, target) for source in names for target in names]
-    return max(path.one_way_delay_ns + path.jitter_ns + held_ns * len(path.links) for path in paths)

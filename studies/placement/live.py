@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 from core.errors import MachineError, SpecError
 from core.records import Int64, Sample
@@ -24,6 +25,7 @@ from testbed.brokers import nsq
 from testbed.faults import ClockSkew, Crash, Fault, Handover, Restart, ServerCrash
 from testbed.hosts.agent import AgentGone
 from testbed.hosts.site import Site
+from testbed.links import held_ns
 from testbed.nodes.fleet import NodeFleet
 from testbed.play import Observer, Play
 from testbed.servers.found import check_servers
@@ -60,7 +62,7 @@ def run(site: Site, asked: PlacementRequest) -> PlacementJournal:
         time.sleep(max(0.0, joined_s + asked.rule.warm_up_rounds * WARM_UP_ROUND_S - time.monotonic()))
         with observer.watch:
             trouble = Trouble(site, fleet, asked.handovers(), asked.faults, servers.crash, servers.restart)
-            _play(site, fleet, trouble.play, asked.duration_ns)
+            _play(site, fleet, trouble.play, asked)
             trouble.arrive()
             observer.findings.lost_agents = (*servers.lost(), *trouble.never_up)
             observer.findings.notes = trouble.notes
@@ -132,7 +134,7 @@ class Trouble:
                 self._crash(node)
                 self._fleet.crash(node)
                 if process := self._fleet.coming.get(node):
-                    self._arrive(node, process)
+                    self._arrive(node, process, at_ns)
                 self.faults.append((at_ns, fault))
             case Restart(node=node):
                 self._restart(node)
@@ -148,9 +150,10 @@ class Trouble:
             self._arrive(node, process)
         self.faults.sort(key=lambda pair: pair[0])
 
-    def _arrive(self, node: str, process: str) -> None:
+    def _arrive(self, node: str, process: str, crashed_ns: float = inf) -> None:
+        """``crashed_ns``: when it was crashed again; it may have begun while that was carried out."""
         try:
-            self.faults.append((self._fleet.begun_ns(node), self._restarts[node]))
+            self.faults.append((int(min(self._fleet.begun_ns(node), crashed_ns)), self._restarts[node]))
         except MachineError as error:
             if not isinstance(error, AgentGone):
                 self.never_up.append(process)
@@ -166,11 +169,12 @@ class Trouble:
         findings.handover_lateness_ns = [late_ns for _, _, _, late_ns in self.samples]
 
 
-def _play(site: Site, fleet: NodeFleet, play: Play, until_ns: int) -> None:
-    """From time 0 until what was sent has come."""
+def _play(site: Site, fleet: NodeFleet, play: Play, asked: PlacementRequest) -> None:
+    """From time 0 until what was sent has come, to a broker and from there."""
     site.epoch_ns = play.begin(LEAD_NS)
     fleet.go(site.epoch_ns, {})
-    play.until(until_ns + SETTLE_NS)
+    until_ns = asked.duration_ns
+    play.until(until_ns + SETTLE_NS + 2 * held_ns(site.topology, asked.faults, until_ns))
 
 
 def _journal(

@@ -1,6 +1,7 @@
 """Compiled kernels on disk: by which code they are told apart, and when two processes keep theirs at once."""
 
 import ast
+import os
 import subprocess
 import sys
 from functools import cache
@@ -119,14 +120,14 @@ def test_what_kernels_are_made_of_names_the_folder_of_their_machine_code() -> No
     assert frozen <= hashed
 
 
-def test_a_folder_that_a_user_chose_has_one_for_each_version_of_the_code(
+def test_a_folder_that_a_user_chose_has_one_for_each_version_of_the_code_and_each_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
     usual = compiled._cache_folder()
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
     chosen = compiled._cache_folder()
-    assert chosen.parent == tmp_path and usual.name.startswith(chosen.name)
+    assert chosen.parent == tmp_path and usual.name == chosen.name and chosen.name.endswith(f"-{os.getuid()}")
     monkeypatch.setattr(compiled, "_SOURCES", ("core/units.py",))
     assert compiled._cache_folder().parent == tmp_path and compiled._cache_folder() != chosen
     look = "import core.compiled, numba; print(numba.config.CACHE_DIR)"

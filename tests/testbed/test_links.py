@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.errors import SpecError
-from core.units import MILLISECOND_NS
+from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.faults import (
     ClockSkew,
     Fault,
@@ -21,7 +21,7 @@ from testbed.faults import (
     LinkReordering,
     Partition,
 )
-from testbed.links import LinkStates, PathState
+from testbed.links import LinkStates, PathState, held_ns, longest_delay_ns
 from testbed.topologies.topology import SWITCH, Host, Link, Topology, load_topology
 from testbed.virtual.network import Network
 
@@ -199,3 +199,29 @@ def test_the_fold_is_its_literal_twin_and_virtual_time_sees_nothing_else(history
     assert links.topology == twin.topology
     assert {pair: network._route(*pair).state for pair in pairs} == states
     assert all(network._route(*pair) is route for pair, route in routes.items())
+
+
+def test_what_faults_hold_back_is_waited_for_on_every_link() -> None:
+    star = load_topology("star", {"nodes": 3, "delay": "5ms", "jitter": "1ms"})
+    assert longest_delay_ns(star) == 12 * MS and held_ns(star, [LinkLoss(0, "*", "*", 0.5)]) == 0
+    faults = [LinkDelay(0, "*", "*", SECOND_NS), LinkReordering(0, "*", "*", 0.5, 9), LinkDelay(1, "*", "*", 0)]
+    assert held_ns(star, faults) == 2 * SECOND_NS
+
+
+def test_what_was_held_back_before_is_not_waited_for_at_the_end() -> None:
+    star = load_topology("star", {"nodes": 3})
+
+    def held_s(*faults: LinkDelay | LinkReordering) -> float:
+        return held_ns(star, faults, 10 * SECOND_NS) / SECOND_NS
+
+    def delay(at_s: int, hold_s: int, a: str = "n1", b: str = "hub") -> LinkDelay:
+        return LinkDelay(at_s * SECOND_NS, a, b, hold_s * SECOND_NS)
+
+    nothing = delay(2, 0, "*", "*")
+    assert held_s(delay(1, 1), nothing) == 0 == held_s(delay(1, 1), delay(2, 0, "hub", "n1"))
+    assert held_s(delay(1, 1), delay(2, 0, "hub", "n3")) == 2, "another link"
+    assert held_s(delay(1, 1), LinkReordering(2 * SECOND_NS, "*", "*", 0.0, 0)) == 2, "another kind"
+    assert held_s(delay(1, 1), delay(11, 0)) == 2 and held_s(delay(11, 3), delay(12, 0)) == 6
+    assert held_s(delay(1, 9), nothing) == 18, "what was on the way when it ended is so still"
+    assert held_s(delay(1, 4), nothing) == 8, "each of its links held it back: the last is out at 10 s"
+    assert held_s(delay(1, 7), delay(2, 3), nothing) == 14 and held_s(delay(1, 3), delay(2, 2), nothing) == 0

@@ -8,12 +8,10 @@ import pytest
 from core.records import Request
 from core.units import MILLISECOND_NS, SECOND_NS
 from studies.limiting.asked import RequestJournal
-from studies.limiting.live import drain_progress, holding, longest_delay_ns
+from studies.limiting.live import drain_progress
 from studies.limiting.study import journal
 from systems.api import Verdict
-from testbed.faults import LinkDelay, LinkLoss, LinkReordering
 from testbed.nodes.journal import NodeJournal
-from testbed.topologies.topology import load_topology
 
 STILL_NS = 250_000_000
 
@@ -41,31 +39,6 @@ def test_what_is_under_way_changes_what_is_seen() -> None:
     before = drain_progress([said({"b": 1}, {})], True, STILL_NS)
     assert before.seen != drain_progress([said({"b": 2}, {})], True, STILL_NS).seen
     assert before.seen == drain_progress([said({"b": 1}, {})], True, STILL_NS).seen
-
-
-def test_what_faults_hold_back_is_waited_for_on_every_link() -> None:
-    star = load_topology("star", {"nodes": 3, "delay": "5ms", "jitter": "1ms"})
-    assert longest_delay_ns(star) == 12 * MILLISECOND_NS == longest_delay_ns(star, [LinkLoss(0, "*", "*", 0.5)])
-    faults = [LinkDelay(0, "*", "*", SECOND_NS), LinkReordering(0, "*", "*", 0.5, 9), LinkDelay(1, "*", "*", 0)]
-    assert longest_delay_ns(star, faults) == 12 * MILLISECOND_NS + 2 * SECOND_NS
-
-
-def test_what_was_held_back_before_is_not_waited_for_at_the_end() -> None:
-    end_ns = 10 * SECOND_NS
-
-    def held(*faults: LinkDelay | LinkReordering) -> list[int]:
-        return [fault.hold_ns for fault in holding(faults, end_ns)]
-
-    def delay(at_s: int, hold_s: int, a: str = "n1", b: str = "n2") -> LinkDelay:
-        return LinkDelay(at_s * SECOND_NS, a, b, hold_s * SECOND_NS)
-
-    nothing = delay(2, 0, "*", "*")
-    assert held(delay(1, 1), nothing) == [0] == held(delay(1, 1), delay(2, 0, "n2", "n1"))
-    assert held(delay(1, 1), delay(2, 0, "n1", "n3")) == [SECOND_NS, 0], "another link"
-    assert held(delay(1, 1), LinkReordering(2 * SECOND_NS, "*", "*", 0.0, 0)) == [SECOND_NS, 0], "another kind"
-    assert held(delay(1, 1), delay(11, 0)) == [SECOND_NS, 0] and held(delay(11, 3), delay(12, 0)) == [3 * SECOND_NS, 0]
-    assert held(delay(1, 9), nothing) == [9 * SECOND_NS, 0], "what was on the way when it ended is so still"
-    assert held(delay(1, 7), delay(2, 5), nothing) == [0]
 
 
 def test_a_verdict_before_its_request_was_due_kept_nobody_waiting() -> None:
