@@ -141,7 +141,7 @@ def test_a_record_has_the_claims_of_the_figures_that_were_asked_for(tmp_path):
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path, sent):
     out = tmp_path / "out"
-    words = ["run", "srtm-fig5", "--scale", "tiny", "--jobs", "2", "--out", str(out)]
+    words = ["run", "srtm-fig5", "--scale", "tiny", "--repetitions", "30", "--jobs", "2", "--out", str(out)]  # a minute
     child = subprocess.Popen(
         [sys.executable, "-m", "ratebed", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

@@ -136,13 +136,16 @@ def test_its_secret_is_in_files_for_its_user_alone_and_on_no_command_line(site: 
 
 
 @contextmanager
-def failing(site: Site, driver: Driver, start_s: float = 20.0) -> Iterator[Callable[[], MachineError]]:
-    """Starts one that does not get ready, and gives the error."""
-    servers = Driven(driver, start_s).deploy(site, Placing(NAMES, "n1", SECRET, Config()))
+def failing(
+    site: Site, driver: Driver, start_s: float = 60.0, ready_s: float = 60.0
+) -> Iterator[Callable[[], MachineError]]:
+    """Starts one that does not get ready, and gives the error: so long it may take to answer, and then to be ready."""
+    servers: Any = Driven(driver, start_s).deploy(site, Placing(NAMES, "n1", SECRET, Config()))
 
     def error() -> MachineError:
         try:
             servers.start(NAMES)
+            servers._start_s = ready_s
             servers.wait()
         except MachineError as error:
             return error
@@ -179,7 +182,7 @@ def test_one_that_ends_before_all_are_ready_is_named(site: Site) -> None:
 
 
 def test_those_that_do_not_get_ready_say_what_is_missing(site: Site) -> None:
-    with failing(site, Clocks("only", missing="n2 knows nobody"), 5.0) as error:
+    with failing(site, Clocks("only", missing="n2 knows nobody"), ready_s=0.3) as error:
         assert error().what == "clocks is not ready: n2 knows nobody"
     with failing(site, Clocks("only", command=lambda file, port: ("sleep", "60")), 0.3) as error:
         assert error().what == "only-n1 does not answer within 0.3 s"
