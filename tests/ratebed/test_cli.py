@@ -111,7 +111,7 @@ def test_missing_java_is_said_before_anything_runs(tmp_path, words, stream):
     )
     environment = {"PATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300
     )
     said = getattr(done, stream)
     assert done.returncode == 1 and "Java" in said and "make setup" in said and "Traceback" not in done.stderr
