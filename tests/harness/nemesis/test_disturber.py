@@ -71,6 +71,18 @@ def test_who_is_killed_is_gone_and_nothing_was_missed(site):
     assert missed([strike], (), LOAD_NS, has_result=True) == []
 
 
+def test_no_strike_comes_early_where_the_machine_stands_still_between_looks_at_its_two_clocks(site, monkeypatch):
+    stands_s, look = [0.5], time.time_ns
+
+    def looked():
+        time.sleep(stands_s.pop() if stands_s else 0)
+        return look()
+
+    monkeypatch.setattr(time, "time_ns", looked)
+    (strike,) = played(site, Kill(SECOND_NS, "node-n1")).outcomes()
+    assert strike.begin_ns >= site.epoch_ns + SECOND_NS - MILLISECOND_NS and not stands_s
+
+
 def test_a_name_that_nobody_has_is_told_whatever_became_of_the_run(site):
     (strike,) = played(site, Freeze(AT_NS, "node-n9", 1)).outcomes()
     assert strike.why_not == NOT_THERE
