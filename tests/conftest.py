@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from core.garbage import collect_rarely
 from tests.pulsar_cluster import started
 
-settings.register_profile("ratebed", deadline=None, derandomize="CI" in os.environ)
+settings.register_profile(
+    "ratebed", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize="CI" in os.environ
+)  # nothing that depends on how long this process stands still
 settings.load_profile("ratebed")
 for name in ("FORCE_COLOR", "TTY_COMPATIBLE", "RATEBED_TRACEBACK"):  # what a person likes to see is not tested
     os.environ.pop(name, None)

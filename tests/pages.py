@@ -16,7 +16,7 @@ _READY = "return document.readyState === 'complete' && (!document.getElementById
 _DRAWN = "document.getElementById('view').dataset.drawn !== undefined"
 
 
-def wait(driver: Chrome, script: str, seconds: float = 20.0) -> None:
+def wait(driver: Chrome, script: str, seconds: float = 60.0) -> None:
     """Until a script's value is true; AssertionError where it never is."""
     from selenium.webdriver.support.ui import WebDriverWait
 

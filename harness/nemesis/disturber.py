@@ -20,6 +20,7 @@ from core.units import SECOND_NS
 from harness.nemesis.clock import step
 from harness.nemesis.schedule import ClockStep, Freeze, FullDisk, Kill, Trouble
 from testbed.api import SiteServers, Testbed
+from testbed.hosts.loop import Clock
 from testbed.hosts.places import Place
 from testbed.hosts.site import Site
 from testbed.hosts.state import start_time
@@ -113,8 +114,7 @@ class Nemesis:
         mine = [Strike(trouble, why_not=OVER) for trouble in self.troubles if not isinstance(trouble, FullDisk)]
         self.strikes += mine
         try:
-            # On the monotonic clock: no step of the other one moves it.
-            _strike(site, over, mine, time.monotonic_ns() + epoch_ns - time.time_ns())
+            _strike(site, over, mine, Clock(epoch_ns))
         except Exception as error:  # of a thread: nobody else would hear of it
             self.fault = f"{type(error).__name__}: {error}"
             for strike in mine:
@@ -126,20 +126,20 @@ class Nemesis:
                         _thaw(site, strike)
 
 
-def _strike(site: Site, over: threading.Event, strikes: Sequence[Strike], epoch_ns: int) -> None:
-    """Each at its instant, until the run is ``over``; those that land, or cannot, say so."""
+def _strike(site: Site, over: threading.Event, strikes: Sequence[Strike], clock: Clock) -> None:
+    """Each at its instant of the run, until that is ``over``; those that land, or cannot, say so."""
     names = {name for name, _ in site.processes}  # before anything has been done to them
     serial = count()
     to_come = [(strike.trouble.at_ns, next(serial), strike) for strike in strikes]
     heapify(to_come)
     while to_come:
-        if over.wait(max(0, epoch_ns + to_come[0][0] - time.monotonic_ns()) / SECOND_NS):
+        if over.wait(max(0, to_come[0][0] - clock.now_ns()) / SECOND_NS):
             return
         _, _, strike = heappop(to_come)
         if strike.pid:
             _thaw(site, strike)
             continue
-        what, strike.tried_ns = strike.trouble, time.monotonic_ns() - epoch_ns
+        what, strike.tried_ns = strike.trouble, clock.now_ns()
         if isinstance(what, ClockStep):
             strike.begin_ns = time.time_ns()
             step(what.by_ns)

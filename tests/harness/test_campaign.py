@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import psutil
@@ -143,15 +144,23 @@ def test_an_error_of_the_machine_ends_a_campaign(tmp_path):
 _KILLED = """
 import sys
 from pathlib import Path
+import psutil
 from harness.campaign import Campaign
 from harness.executors.local import LocalExecutor
 from tests.harness.test_campaign import LONGER
+done = []
+def told(finished):
+    done.append(finished)
+    if len(done) == 3:  # whenever the kill comes, it is in the middle of others
+        for child in psutil.Process().children():
+            child.suspend()
+    print("done", flush=True)
 if __name__ == "__main__":
     campaign = Campaign(Path(sys.argv[1]))
     campaign.add(LONGER)
-    campaign.run(LocalExecutor(2), lambda finished: print("done", flush=True))
+    campaign.run(LocalExecutor(2), told)
 """
-# Some 300 ms each, so that a kill after the third comes in the middle of others.
+# Some 300 ms each: of those that wait some are not begun while it is seen that three are done.
 LONGER = [small(n, round="60s", workload_options={"publishers": 2000, "group_size": 5}) for n in range(12)]
 
 
@@ -170,7 +179,9 @@ def test_kill_in_the_middle_and_restart(tmp_path):
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
     child.stdout.close()
-    _, alive = psutil.wait_procs(workers, timeout=20)
+    for worker in workers:
+        worker.resume()
+    _, alive = psutil.wait_procs(workers, timeout=60)
     assert not alive, "a worker outlived the command"
     left = [path.name for path in folder.iterdir() if path.is_dir() and "." not in path.name]
     assert 3 <= len(left) < len(LONGER)
@@ -229,6 +240,7 @@ def test_the_longest_runs_come_first(tmp_path):
 
 def test_one_error_of_the_machine_in_real_time_is_a_failed_run_two_in_a_row_are_the_end(monkeypatch, tmp_path):
     errors = iter((True, False, True, True))
+    monkeypatch.setattr(local, "machine_lock", nullcontext)  # nobody waits for those who are measuring
     monkeypatch.setattr(
         local, "work", lambda spec, run_id, runs, place: Finished(spec, run_id, 0.0, "gone", fatal=next(errors))
     )

@@ -111,7 +111,7 @@ def test_missing_java_is_said_before_anything_runs(tmp_path, words, stream):
     )
     environment = {"PATH": str(tmp_path), "HOME": str(tmp_path), "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, cwd=tmp_path, timeout=300
     )
     said = getattr(done, stream)
     assert done.returncode == 1 and "Java" in said and "make setup" in said and "Traceback" not in done.stderr
@@ -141,7 +141,7 @@ def test_a_record_has_the_claims_of_the_figures_that_were_asked_for(tmp_path):
 @pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
 def test_ctrl_c_ends_with_130_and_loses_nothing_finished(tmp_path, sent):
     out = tmp_path / "out"
-    words = ["run", "srtm-fig5", "--scale", "tiny", "--jobs", "2", "--out", str(out)]
+    words = ["run", "srtm-fig5", "--scale", "tiny", "--repetitions", "30", "--jobs", "2", "--out", str(out)]  # a minute
     child = subprocess.Popen(
         [sys.executable, "-m", "ratebed", *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

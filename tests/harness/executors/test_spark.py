@@ -106,7 +106,7 @@ def test_where_spark_tries_nothing_again_a_run_that_ends_its_worker_is_found_by_
 @pytest.mark.slow
 def test_what_is_given_up_leaves_no_job_and_all_that_has_finished(spark, tmp_path):
     campaign = Campaign(tmp_path)
-    campaign.add(small(n, round="60s", workload_options={"publishers": 2000, "group_size": 5}) for n in range(16))
+    campaign.add(small(n, round="60s", workload_options={"publishers": 2000, "group_size": 5}) for n in range(64))
     coming = SparkExecutor(lambda: spark.sparkContext).map([(s, i, tmp_path) for i, s in campaign.wanted.items()])
     first = next(coming)
     coming.close()  # as Ctrl-C does

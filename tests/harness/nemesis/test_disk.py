@@ -24,19 +24,34 @@ from harness.nemesis.schedule import draw
 from harness.nemesis.trial import NOT_PLAYED
 from harness.run import resolve
 from studies.distribution.asked import TRIALS_MAXIMUM
+from tests.testbed.brokers.with_clients import until
 
 LOAD_NS = 4 * SECOND_NS
-DEAF = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('here', flush=True); time.sleep(90)"
-POLITE = """
-import signal, sys, time
-signal.signal(signal.SIGTERM, lambda *_: sys.exit('taken down'))
+HANGS = """
+import pathlib, signal, sys, time
+signal.signal(signal.SIGTERM, {at_its_end})
 print('here', flush=True)
-time.sleep(90)
+pathlib.Path(sys.argv[1]).touch()
+time.sleep(900)
 """
 
 
-def python(code, most_s, patience_s=20.0):
-    return ended([sys.executable, "-c", code], dict(os.environ), most_s, patience_s)
+def python(code, most_s, patience_s=60.0, *words):
+    return ended([sys.executable, "-c", code, *words], dict(os.environ), most_s, patience_s)
+
+
+@pytest.fixture
+def hanging(monkeypatch, tmp_path):
+    """Runs a command that hangs, whose time begins when it does: a busy machine may take long to start it."""
+    hangs = tmp_path / "hangs"
+
+    class Patient(subprocess.Popen):
+        def wait(self, timeout=None):
+            until(hangs.exists, "the command")
+            return super().wait(timeout)
+
+    monkeypatch.setattr(disk.subprocess, "Popen", Patient)
+    return lambda at_its_end, patience_s: python(HANGS.format(at_its_end=at_its_end), 0.1, patience_s, str(hangs))
 
 
 def test_a_command_that_ends_in_time_says_what_it_says():
@@ -44,12 +59,12 @@ def test_a_command_that_ends_in_time_says_what_it_says():
     assert done == Ended(1, "out\n", "err\n", False)
 
 
-def test_a_command_that_hangs_may_take_down_what_it_made():
-    assert python(POLITE, 3) == Ended(1, "here\n", "taken down\n", True)
+def test_a_command_that_hangs_may_take_down_what_it_made(hanging):
+    assert hanging("lambda *_: sys.exit('taken down')", 60) == Ended(1, "here\n", "taken down\n", True)
 
 
-def test_a_command_that_is_deaf_is_killed():
-    assert python(DEAF, 3, patience_s=0.2) == Ended(-signal.SIGKILL, "here\n", "", True)
+def test_a_command_that_is_deaf_is_killed(hanging):
+    assert hanging("signal.SIG_IGN", 0.2) == Ended(-signal.SIGKILL, "here\n", "", True)
 
 
 def test_what_a_command_leaves_is_seen_and_removed(tmp_path):

@@ -74,9 +74,9 @@ def test_a_box_is_old_once_what_is_in_it_changes(tmp_path):
 
 def test_what_a_command_prints_is_told_and_logged_and_a_failure_is_named(tmp_path):
     log = tmp_path / "log"
-    assert run_logged(["echo", "fine"], log, 10, ["env"]) == "fine\n"
+    assert run_logged(["echo", "fine"], log, 60, ["env"]) == "fine\n"
     with pytest.raises(MachineError, match=r"sh -c .*: ratebed: no disk; see "):
-        run_logged(["sh", "-c", "echo 'ratebed: no disk' >&2; echo bye; exit 3"], log, 10)
+        run_logged(["sh", "-c", "echo 'ratebed: no disk' >&2; echo bye; exit 3"], log, 60)
     with pytest.raises(MachineError, match="sleep 60 did not end within"):
         run_logged(["sleep", "60"], log, 0.1)
     assert log.read_text() == "fine\nratebed: no disk\nbye\n"
