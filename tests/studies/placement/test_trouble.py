@@ -96,3 +96,9 @@ def test_a_node_that_is_crashed_before_it_came_up_was_never_restarted() -> None:
     assert not trouble.never_up and len(trouble.notes) == 1
     trouble = restarted({"b2": 5 * MS}, CRASHED, BACK, again)
     assert [fault for _, fault in trouble.faults] == [CRASHED, BACK, again] and not trouble.notes
+
+
+def test_a_node_that_came_up_while_it_was_crashed_again_stays_down() -> None:
+    again = Crash(6 * MS, "b2")
+    trouble = restarted({"b2": 6 * MS + 10}, CRASHED, BACK, again)
+    assert trouble.faults[1:] == [(6 * MS, BACK), (6 * MS, again)], "in this order, or its outage would end here"
