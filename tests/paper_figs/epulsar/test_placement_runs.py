@@ -215,13 +215,24 @@ def test_intervals_are_of_the_shares_of_single_runs() -> None:
         assert found[column] == pytest.approx((wanted.high - wanted.low) / 2)
 
 
-def test_failures_are_drawn_with_the_intervals_of_both_edges() -> None:
+def test_failures_are_drawn_with_bands_around_both_edges_that_end_with_the_panel() -> None:
     every = failing_curves()
     told = failure.recovery(every, failing_elections(), counted_moves())
-    drawing = failure.draw({"curves": every, "recovery": told})
-    assert all(len(panel.collections) == 2 for panel in drawing.axes)
-    segments = drawing.axes[0].collections[0].get_segments()
-    assert sorted({round(float(high - low), 6) for (_, low), (_, high) in segments}) == [20.0]
+    panel = failure.draw({"curves": every, "recovery": told}).axes[0]
+    in_bound, came = (band.get_datalim(panel.transData) for band in panel.collections)
+    assert (in_bound.y0, in_bound.y1) == pytest.approx((0, 100)), "it is 0 or 100 %, 10 points either way"
+    assert (came.y0, came.y1) == pytest.approx((95, 100))
+    assert (in_bound.x0, in_bound.x1) == (0, failure.END_S), "the last step's, too"
+    (path,) = panel.collections[0].get_paths()
+    bad_s = failure.FROM_S + 1.0
+    assert path.contains_point((bad_s, 9.5)) and not path.contains_point((bad_s, 10.5))
+
+
+def test_of_a_single_repetition_failures_have_no_bands() -> None:
+    every = failing_curves().assign(runs=1, in_bound_half=float("nan"), came_half=float("nan"))
+    told = failure.recovery(every, failing_elections(), counted_moves())
+    for panel in failure.draw({"curves": every, "recovery": told}).axes:
+        assert not [path for band in panel.collections for path in band.get_paths()]
 
 
 def test_rates_of_moves_have_the_intervals_of_their_runs() -> None:
