@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, replace
-from math import exp, inf, log
+from math import ceil, exp, inf, log
 
 import numpy as np
 
@@ -34,6 +34,12 @@ def around(mean: float, half: float, count: int) -> Interval:
 def floored(interval: Interval) -> Interval:
     """Of what cannot be below 0; a single value's, which is infinite, as it is."""
     return replace(interval, low=max(0.0, interval.low)) if interval.count > 1 else interval
+
+
+def in_words(interval: Interval) -> str:
+    """``"4"``, or ``"4 ± 2"`` where repetitions differ: a mean, and half of its interval, rounded up."""
+    half = interval.high - interval.mean
+    return f"{interval.mean:.0f}" + (f" ± {max(1, ceil(half))}" if 0 < half < inf else "")
 
 
 def intervals_by(

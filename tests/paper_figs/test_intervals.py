@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from analysis.verdicts import t_interval
-from paper_figs.intervals import geometric, intervals_by
+from paper_figs.intervals import geometric, in_words, intervals_by
 
 
 def test_a_frame_gives_each_x_and_its_interval() -> None:
@@ -26,3 +26,7 @@ def test_the_geometric_interval_is_that_of_the_logarithms() -> None:
 def test_one_repetition_has_no_end_above_and_none_below() -> None:
     interval = geometric([3.0])
     assert interval.mean == pytest.approx(3.0) and (interval.low, interval.high) == (0.0, inf)
+
+
+def test_a_mean_in_words_has_its_interval_where_repetitions_differ() -> None:
+    assert [in_words(t_interval(values)) for values in ([3.0, 3.0], [3.0], [3.0, 5.0])] == ["3", "3", "4 ± 13"]

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable
 from itertools import combinations, product
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 from msgspec.structs import replace
 
 from analysis.tables import load as load_runs
@@ -244,6 +246,40 @@ def test_rates_of_moves_have_the_intervals_of_their_runs() -> None:
     assert segments and all(float(segment[1][1]) == pytest.approx(wanted.high) for segment in segments)
 
 
+def segments_of(panel: Any) -> list[tuple[float, float]]:
+    """Lower and upper ends of the upright error bars of a panel."""
+    segments = [one for each in panel.collections if isinstance(each, LineCollection) for one in each.get_segments()]
+    return [(float(low), float(high)) for (_, low), (_, high) in segments]
+
+
+def test_cities_moves_and_the_worst_latency_have_the_intervals_of_their_runs() -> None:
+    tables = loaded()
+    places, runs = tables["places"], tables["runs"]
+    near = places.repetition.map({0: 11, 1: 12})
+    places = places.assign(topics=near.where(places.city == load.CITIES[0], load.TOPICS - near))
+    worst = runs.repetition.map({0: 70.0, 1: 72.0})
+    runs = runs.assign(moves=runs.repetition.map({0: 3, 1: 4}), worst_ms=worst)
+    axes = load.draw({**tables, "places": places, "runs": runs}).axes
+    wanted = t_interval([11, 12])
+    ends = [pytest.approx((wanted.low, wanted.high))]  # the other city's end is that of all topics
+    assert segments_of(axes[2]) == len(load.LOADS) * len(load.SYSTEMS) * ends
+    half = ceil(t_interval([3, 4]).high - 3.5)
+    assert [text.get_text() for text in axes[2].texts].count(f"4\n± {half}") == len(load.LOADS) * len(load.SYSTEMS)
+    wanted = t_interval([70, 72])
+    worst_ends = [ends for ends in segments_of(axes[1]) if ends == pytest.approx((wanted.low, wanted.high))]
+    assert len(worst_ends) == len(load.LOADS) * len(load.SYSTEMS)
+
+
+def test_a_broker_s_band_ends_where_the_broker_is_full() -> None:
+    tables = loaded()
+    used = tables["resources"].repetition.map({0: 0.8, 1: 1.0})
+    panel = load.draw({**tables, "resources": tables["resources"].assign(used=used)}).axes[7]
+    bands = [band.get_datalim(panel.transData) for band in panel.collections]
+    assert len(bands) == len(load.SHEDDING) * len(load.RESOURCES)
+    assert all((band.y0, band.y1) == pytest.approx((0, 100)) for band in bands), "far wider, of two runs"
+    assert panel.get_ylim()[1] > 100
+
+
 def sequence() -> pd.DataFrame:
     """A migration as ePulsar's, and the same with another name."""
     rows = [
@@ -277,13 +313,14 @@ def loaded() -> Frames:
 def test_runs_with_a_scarce_resource_are_told_from_the_others(tmp_path: Path, spark: Any) -> None:
     specs = load.points(SCALES["quick"], {})
     scarce = [spec for spec in specs if spec.workload_options["topics"] == load.FULL_TOPICS]
-    short = [replace(spec, study_options={**spec.study_options, "duration": "8s"}) for spec in scarce]
-    for number, spec in enumerate([*short, specs[0]]):
+    short = [replace(spec, study_options={**spec.study_options, "duration": "8s"}) for spec in scarce[1:]]
+    for number, spec in enumerate([scarce[0], *short, specs[0]]):
         execute(spec, f"run{number}", tmp_path / f"run{number}")
     found = load.tables(load_runs(spark, sorted(tmp_path.iterdir())))
     told = found["resources"]
     assert set(zip(told.system, told.resource, strict=True)) == set(product(load.SHEDDING, load.RESOURCES))
     assert (told[told.at_s >= 6].used >= 0.8).all()
+    assert told.at_s.max() + load.STEP_S == load.END_S - 1, "in half a step not every broker reports"
     assert len(found["places"]) and set(found["places"]["load"]) == {load.LOADS[0]}
 
 
