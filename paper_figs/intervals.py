@@ -31,9 +31,19 @@ def around(mean: float, half: float, count: int) -> Interval:
     return Interval(mean, mean - half, mean + half, count) if count > 1 else Interval(mean, -inf, inf, count)
 
 
-def floored(interval: Interval) -> Interval:
-    """Of what cannot be below 0; a single value's, which is infinite, as it is."""
-    return replace(interval, low=max(0.0, interval.low)) if interval.count > 1 else interval
+def floored(interval: Interval, most: float = inf) -> Interval:
+    """Of what cannot be below 0, nor above ``most``; a single value's, which is infinite, as it is."""
+    ends = {"low": max(0.0, interval.low), "high": min(interval.high, most)}
+    return replace(interval, **ends) if interval.count > 1 else interval
+
+
+def in_turn(rows: Frame, number: int, count: int, periods: int = 6) -> Frame:
+    """The rows at which the ``number``-th of ``count`` curves has its error bars, where bands of all hid each other.
+
+    About ``periods`` of each, none at another's instant.
+    """
+    step = max(1, len(rows) // (periods * count))
+    return rows.iloc[number * step :: count * step]
 
 
 def in_words(interval: Interval) -> str:

@@ -28,7 +28,7 @@ from paper_figs.drawing import (
     sentence,
 )
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import interval_table, intervals_of
+from paper_figs.intervals import around, in_turn, interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
 from paper_figs.light import Artist, Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, joined, samples
@@ -132,17 +132,17 @@ def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str]) -> list[Arti
 
 
 def draw_gaps(axes: Axes, curves: Frame, variants: Sequence[str], repetitions: int) -> None:
-    """The centralised limiter's rejections less each variant's: means, and bands of 95 % intervals, if these are few.
-
-    The bands of many would hide each other.
-    """
-    for variant in variants:
-        part = curves[curves.variant == variant]
+    """The centralised limiter's rejections less each variant's: means with bands, or of many error bars in turn."""
+    for number, variant in enumerate(variants):
+        part, look = curves[curves.variant == variant], style_of(variant)
         mean, half = part.gap_count / part.capacity, half_width(repetitions) * part.gap_count_std / part.capacity
         if len(variants) <= FEW_BANDS:
-            interval_curve(axes, part.t_s, mean, mean - half, mean + half, style_of(variant), width=1.0)
-        else:
-            curve(axes, part.t_s, mean, style_of(variant), width=1.0)
+            interval_curve(axes, part.t_s, mean, mean - half, mean + half, look, width=1.0)
+            continue
+        curve(axes, part.t_s, mean, look, width=1.0)
+        told = in_turn(part.assign(mean=mean, half=half), number, len(variants))
+        ends = [around(*row, repetitions) for row in zip(told["mean"], told.half, strict=True)]
+        interval_points(axes, told.t_s, ends, look, size=3.5)
     rule(axes, 0, reference=True)
     axes.set(xlabel="time (s)", ylabel="centralised minus own (c)")
 

@@ -5,8 +5,8 @@ from math import inf, log
 import pandas as pd
 import pytest
 
-from analysis.verdicts import t_interval
-from paper_figs.intervals import geometric, in_words, intervals_by
+from analysis.verdicts import Interval, t_interval
+from paper_figs.intervals import floored, geometric, in_turn, in_words, intervals_by
 
 
 def test_a_frame_gives_each_x_and_its_interval() -> None:
@@ -30,3 +30,18 @@ def test_one_repetition_has_no_end_above_and_none_below() -> None:
 
 def test_a_mean_in_words_has_its_interval_where_repetitions_differ() -> None:
     assert [in_words(t_interval(values)) for values in ([3.0, 3.0], [3.0], [3.0, 5.0])] == ["3", "3", "4 ± 13"]
+
+
+def test_shares_have_no_end_above_all_and_a_single_one_none_at_all() -> None:
+    assert floored(Interval(90.0, -5.0, 120.0, 3), 100.0) == Interval(90.0, 0.0, 100.0, 3)
+    single = Interval(90.0, -inf, inf, 1)
+    assert floored(single, 100.0) == single
+
+
+@pytest.mark.parametrize("length", [3, 60, 301])
+def test_curves_have_their_error_bars_in_turn(length: int) -> None:
+    curves = [in_turn(pd.DataFrame({"t_s": range(length)}), number, 5).t_s.tolist() for number in range(5)]
+    at = [t_s for curve in curves for t_s in curve]
+    assert len(set(at)) == len(at), "two at an instant hide each other"
+    assert max(map(len, curves)) - min(map(len, curves)) <= 1
+    assert length < 5 or all(5 < len(curve) < 13 for curve in curves)

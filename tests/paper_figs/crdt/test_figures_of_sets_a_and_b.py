@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.verdicts import t_interval
+from analysis.verdicts import half_width, t_interval
 from core.units import SECOND_NS
 from harness.experiment import SCALES
 from harness.run import check_point, resolve
@@ -14,6 +14,7 @@ from paper_figs.crdt import fig5_2, precision, usage
 from paper_figs.crdt.published import RATIOS, more
 from paper_figs.crdt.runs import _ended_as_zero, counts_of
 from paper_figs.crdt.variants import CENTRAL_QUEUE, COUNTER, EXTENSIONS, FL, ORACLE, F
+from paper_figs.drawing import panels
 
 KEYS = ("crdt-fig4.6", *(f"crdt-fig5.{n}" for n in range(1, 13)), "crdt-sensitivity", "crdt-nodes")
 
@@ -149,6 +150,22 @@ def test_panels_without_a_rejection_are_one_sentence() -> None:
     rejections, rest = load_figure("crdt-fig5.5").draw(precision_tables(0.0)).axes
     assert len(rejections.lines) == 4
     assert not rest.axison and "Nobody rejects anything" in rest.texts[0].get_text()
+
+
+@pytest.mark.parametrize("count", [2, 5])
+def test_gaps_have_intervals_however_many_curves_there_are(count: int) -> None:
+    variants = EXTENSIONS[:count]
+    curves = pd.DataFrame([row for variant in variants for row in curve(variant, 5.0, 100.0)])
+    _, [axes] = panels(1, 1)
+    precision.draw_gaps(axes, curves, variants, 4)
+    half = half_width(4) / 300  # of a standard deviation of 1, in c
+    if count == 5:
+        bars = [segment for bars in axes.collections for segment in bars.get_segments()]
+        assert len({float(at) for (at, _), _ in bars}) == len(bars) > 25, "none at another's instant"
+        assert all(float(high) == pytest.approx(half) == -float(low) for (_, low), (_, high) in bars)
+    else:
+        ends = [band.get_datalim(axes.transData) for band in axes.collections]
+        assert len(ends) == 2 and all((box.y0, box.y1) == pytest.approx((-half, half)) for box in ends)
 
 
 def usage_tables(factor: float, *queues: str) -> dict[str, pd.DataFrame]:
