@@ -60,6 +60,13 @@ def intervals_by(
     return [at for at, _ in groups], [interval for _, interval in groups]
 
 
+def band_by(frame: Frame, x: str, y: str, most: float = inf) -> tuple[Floats, Floats, Floats, Floats]:
+    """As ``drawing.interval_curve`` wants them: each ``x``, mean, low and high there of what is from 0 to ``most``."""
+    at, intervals = intervals_by(frame.dropna(subset=[y]), x, y, lambda values: floored(t_interval(values), most))
+    mean, low, high = (np.array([getattr(one, end) for one in intervals], float) for end in ("mean", "low", "high"))
+    return np.array(at, float), mean, bounded(low), bounded(high)
+
+
 def geometric(samples: Sequence[float]) -> Interval:
     """Geometric mean and 95 % interval: the t-interval of the logarithms, for what has a long tail; all above 0."""
     logs = t_interval([log(value) for value in samples])

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from analysis.tables import collect, computed_once
-from analysis.verdicts import Check, Claim, Evidence, Interval, Tables, above, at_least, at_most, t_interval
+from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, t_interval
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.experiment import LIVE_REPETITIONS, Experiment
 from paper_figs.beyond import contenders, grants
@@ -50,7 +50,7 @@ from paper_figs.drawing import (
     stacked_bars,
 )
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import floored, intervals_by
+from paper_figs.intervals import band_by, floored
 from paper_figs.keys import bar_key, key, key_above, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, samples, where
@@ -176,14 +176,12 @@ def _draw_outcomes(axes: Axes, runs: Frame, names: Sequence[str], scenario: str)
         shares = 100 * mine[list(OUTCOMES)]
         parts = [BarPart([float(shares[outcome].mean())], look) for outcome, look in OUTCOMES.items() if len(mine)]
         stacked_bars(axes, [row], parts, 0.7, lying=True)
-        ends = [_of_percent(samples(end)) for _, end in shares.cumsum(axis="columns").items() if len(mine)][:-1]
+        ends = [
+            floored(t_interval(samples(end)), 100.0) for _, end in shares.cumsum(axis="columns").items() if len(mine)
+        ][:-1]
         interval_points(axes, [row + by for by in beside(len(ends), 0.5)], ends, WHISKER, lying=True, caps=0.0)
     axes.set_xlim(0, 100)
     axes.set_xlabel("of the requests meanwhile (%)")
-
-
-def _of_percent(values: Sequence[float]) -> Interval:
-    return floored(t_interval(values), 100.0)
 
 
 def _draw_seconds(axes: Axes, seconds: Frame) -> None:
@@ -193,10 +191,9 @@ def _draw_seconds(axes: Axes, seconds: Frame) -> None:
     looks = {name: CONTENDERS[name].look._replace(marker="") for name in SHOWN}
     for name, look in looks.items():
         mine = killed[killed.name == name]
-        at, told = intervals_by(mine.assign(percent=100 * mine.answered), "since_s", "percent", _of_percent)
-        if told:
-            ends = ([getattr(interval, end) for interval in told] for end in ("mean", "low", "high"))
-            interval_curve(axes, at, *ends, look, stairs=True)
+        mine = mine.assign(percent=100 * mine.answered)
+        if len(mine):
+            interval_curve(axes, *band_by(mine, "since_s", "percent", 100.0), look, stairs=True)
     rule(axes, 0, "x")
     axes.set(xlabel="since then (s)", ylabel="of the requests (%)", ylim=(-2, 105), xticks=range(0, 16, 5))
     key_above(axes, [key(look, marker=False) for look in looks.values()])

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -168,6 +169,27 @@ def test_gaps_have_intervals_however_many_curves_there_are(count: int) -> None:
         assert len(ends) == 2 and all((box.y0, box.y1) == pytest.approx((-half, half)) for box in ends)
 
 
+def test_a_single_repetition_s_curves_have_no_intervals() -> None:
+    for variants in (EXTENSIONS[:2], EXTENSIONS):
+        curves = pd.DataFrame([row for variant in variants for row in curve(variant, 5.0, 100.0)])
+        _, [axes] = panels(1, 1)
+        precision.draw_gaps(axes, curves, variants, 1)
+        drawn = [path for one in axes.collections for path in one.get_paths() if np.isfinite(path.vertices).all()]
+        assert len(axes.lines) > len(variants) and not drawn
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_usage_over_time_has_intervals_that_end_at_nothing(count: int) -> None:
+    tables = usage_tables(2.0, *EXTENSIONS[1 : 1 + count])
+    repetitions = tables["runs"].repetition.nunique()
+    memory, bandwidth = usage.draw(tables, EXTENSIONS[: 1 + count], {}).axes[:2]
+    half = 100 * half_width(repetitions)  # of a standard deviation of 1 byte
+    for panel, counter in ((memory, 5.0), (bandwidth, 1.0)):
+        ends = [one.get_datalim(panel.transData) for one in panel.collections]
+        low, high = max(0.0, 100 - half / counter), 100 + half / counter
+        assert len(ends) == 1 + count and (ends[0].y0, ends[0].y1) == pytest.approx((low, high))
+
+
 def usage_tables(factor: float, *queues: str) -> dict[str, pd.DataFrame]:
     """Queues (queue+F+L, if none are named) that send so many times what the counter sends."""
     queues = queues or (FL,)
@@ -176,7 +198,14 @@ def usage_tables(factor: float, *queues: str) -> dict[str, pd.DataFrame]:
     runs = pd.concat([counter, *(queue.assign(variant=name) for name in queues)], ignore_index=True)
     runs = runs.assign(users=100, offered_count=1_000, false_admit_share=0.1, false_reject_share=0.0)
     rows = [
-        {"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": 1.0 if variant == COUNTER else factor}
+        {
+            "variant": variant,
+            "t_s": float(t),
+            "state_bytes": 5.0,
+            "sent_bytes": 1.0 if variant == COUNTER else factor,
+            "state_bytes_std": 1.0,
+            "sent_bytes_std": 1.0,
+        }
         for variant in (COUNTER, *queues)
         for t in range(61)
     ]
