@@ -2,11 +2,12 @@
 
 from math import inf, log
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.verdicts import Interval, t_interval
-from paper_figs.intervals import floored, geometric, in_turn, in_words, intervals_by
+from paper_figs.intervals import band_by, floored, geometric, in_turn, in_words, intervals_by
 
 
 def test_a_frame_gives_each_x_and_its_interval() -> None:
@@ -45,3 +46,10 @@ def test_curves_have_their_error_bars_in_turn(length: int) -> None:
     assert len(set(at)) == len(at), "two at an instant hide each other"
     assert max(map(len, curves)) - min(map(len, curves)) <= 1
     assert length < 5 or all(5 < len(curve) < 13 for curve in curves)
+
+
+def test_a_band_is_of_what_is_there_and_none_of_a_single_value() -> None:
+    frame = pd.DataFrame({"x": [2, 1, 2, 1, 1], "y": [5.0, 1.0, None, 3.0, 2.0]})
+    at, mean, low, high = band_by(frame, "x", "y", 4.0)
+    assert (at.tolist(), mean.tolist()) == ([1.0, 2.0], [2.0, 5.0])
+    assert (low[0], high[0]) == (0.0, 4.0) and np.isnan([low[1], high[1]]).all()
