@@ -33,8 +33,9 @@ def around(mean: float, half: float, count: int) -> Interval:
 
 def floored(interval: Interval, most: float = inf) -> Interval:
     """Of what cannot be below 0, nor above ``most``; a single value's, which is infinite, as it is."""
-    ends = {"low": max(0.0, interval.low), "high": min(interval.high, most)}
-    return replace(interval, **ends) if interval.count > 1 else interval
+    if interval.count <= 1:
+        return interval
+    return replace(interval, low=max(0.0, interval.low), high=min(interval.high, most))
 
 
 def in_turn(rows: Frame, number: int, count: int, periods: int = 6) -> Frame:

@@ -244,8 +244,8 @@ def _draw_panel(axes: Axes, part: Frame, look: Style, until_s: int) -> None:
     axes.stairs(due, steps, baseline=in_bound.to_numpy(), alpha=0.35, **area)
     axes.stairs(in_bound, steps, alpha=0.9, **area)
     for mean, half in ((in_bound, 100 * part.in_bound_half), (due, 100 * part.came_half)):
-        ends = (mean, (mean - half).clip(lower=0), (mean + half).clip(upper=100))
-        interval_curve(axes, steps, *map(held, ends), SPREAD, width=0.0, stairs=True)
+        low, high = held((mean - half).clip(lower=0)), held((mean + half).clip(upper=100))
+        interval_curve(axes, steps, held(mean), low, high, SPREAD, width=0.0, stairs=True)
     curve(axes, steps, held(100 * part.usual_in_bound / part.due), USUAL, width=0.8, stairs=True)
 
 
