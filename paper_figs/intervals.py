@@ -26,11 +26,6 @@ def interval_table(columns: Sequence[str], rows: Iterable[tuple[Sequence[object]
     return frame_of(measured, [*columns, "mean", "low", "high", "count"])
 
 
-def around(mean: float, half: float, count: int) -> Interval:
-    """An interval of so many, half as wide as ``half``; infinite, of a single one."""
-    return Interval(mean, mean - half, mean + half, count) if count > 1 else Interval(mean, -inf, inf, count)
-
-
 def floored(interval: Interval, most: float = inf) -> Interval:
     """Of what cannot be below 0, nor above ``most``; a single value's, which is infinite, as it is."""
     if interval.count <= 1:
