@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import astuple, replace
-from math import exp, inf, log
+from math import ceil, exp, inf, log
 
 import numpy as np
 
@@ -26,14 +26,26 @@ def interval_table(columns: Sequence[str], rows: Iterable[tuple[Sequence[object]
     return frame_of(measured, [*columns, "mean", "low", "high", "count"])
 
 
-def around(mean: float, half: float, count: int) -> Interval:
-    """An interval of so many, half as wide as ``half``; infinite, of a single one."""
-    return Interval(mean, mean - half, mean + half, count) if count > 1 else Interval(mean, -inf, inf, count)
+def floored(interval: Interval, most: float = inf) -> Interval:
+    """Of what cannot be below 0, nor above ``most``; a single value's, which is infinite, as it is."""
+    if interval.count <= 1:
+        return interval
+    return replace(interval, low=max(0.0, interval.low), high=min(interval.high, most))
 
 
-def floored(interval: Interval) -> Interval:
-    """Of what cannot be below 0; a single value's, which is infinite, as it is."""
-    return replace(interval, low=max(0.0, interval.low)) if interval.count > 1 else interval
+def in_turn(rows: Frame, number: int, count: int, periods: int = 6) -> Frame:
+    """The rows at which the ``number``-th of ``count`` curves has its error bars, where bands of all hid each other.
+
+    About ``periods`` of each, none at another's instant.
+    """
+    step = max(1, len(rows) // (periods * count))
+    return rows.iloc[number * step :: count * step]
+
+
+def in_words(interval: Interval) -> str:
+    """``"4"``, or ``"4 ± 2"`` where repetitions differ: a mean, and half of its interval, rounded up."""
+    half = interval.high - interval.mean
+    return f"{interval.mean:.0f}" + (f" ± {max(1, ceil(half))}" if 0 < half < inf else "")
 
 
 def intervals_by(
@@ -42,6 +54,13 @@ def intervals_by(
     """Of a frame with a row a repetition: each ``x``, ascending, and the intervals of ``y`` there."""
     groups = [(float(at), measure(list(values.astype(float)))) for at, values in frame.groupby(x)[y]]
     return [at for at, _ in groups], [interval for _, interval in groups]
+
+
+def band_by(frame: Frame, x: str, y: str, most: float = inf) -> tuple[Floats, Floats, Floats, Floats]:
+    """As ``drawing.interval_curve`` wants them: each ``x``, mean, low and high there of what is from 0 to ``most``."""
+    at, intervals = intervals_by(frame.dropna(subset=[y]), x, y, lambda values: floored(t_interval(values), most))
+    mean, low, high = (np.array([getattr(one, end) for one in intervals], float) for end in ("mean", "low", "high"))
+    return np.array(at, float), mean, bounded(low), bounded(high)
 
 
 def geometric(samples: Sequence[float]) -> Interval:

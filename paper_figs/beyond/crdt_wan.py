@@ -29,7 +29,7 @@ from paper_figs.drawing import (
     stacked_bars,
 )
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import floored
+from paper_figs.intervals import floored, in_turn, interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import samples, where
@@ -56,15 +56,15 @@ def tables(data: Data) -> FigureTables:
 
 
 def gaps_of(data: Data) -> Frame:
-    """Admitted beyond the oracle by second: name, testbed, t_s, mean (over repetitions)."""
+    """Admitted beyond the oracle by second: name, testbed, t_s, and over repetitions mean, low, high, count."""
     from analysis import limiting
 
     gaps = limiting.rejection_gap_over_time(data.requests, limiting.with_oracle(data.runs), SECOND_NS)
     of_runs = collect(gaps.select("run_id", "t_ns", "gap_count"), ["run_id", "t_ns"])
     of_runs = of_runs.merge(wan.points_of(data), on="run_id")
     of_runs = of_runs[of_runs.name != "oracle"].assign(t_s=of_runs.t_ns / SECOND_NS)
-    curves = of_runs.groupby(["name", "testbed", "t_s"])["gap_count"].agg(mean="mean")
-    return curves.reset_index()
+    point = ["name", "testbed", "t_s"]
+    return interval_table(point, [(at, samples(gaps)) for at, gaps in of_runs.groupby(point).gap_count])
 
 
 def draw(tables: FigureTables) -> Drawing:
@@ -87,10 +87,13 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_gaps(axes: Axes, gaps: Frame, names: Sequence[str]) -> None:
-    """Means over repetitions; lines are narrower from one limiter to the next, so that equal ones are seen."""
-    for place, name, testbed, line in _groups(gaps, names):
-        width = max(1.2, 3.6 - 1.2 * place) if testbed != VIRTUAL else 0.9
-        curve(axes, line.t_s, line["mean"], look_of(name, testbed), width=width)
+    """Lines are narrower from one limiter to the next, so that equal ones are seen; intervals, of each in turn."""
+    every = list(_groups(gaps, names))
+    for number, (place, name, testbed, line) in enumerate(every):
+        look = look_of(name, testbed)
+        curve(axes, line.t_s, line["mean"], look, width=max(1.2, 3.6 - 1.2 * place) if testbed != VIRTUAL else 0.9)
+        told = in_turn(line, number, len(every))
+        interval_points(axes, told.t_s, intervals_of(told), look, size=3.5)
     rule(axes, 0, reference=True)
     axes.set(xlabel="time (s)", ylabel="requests")
 
@@ -188,9 +191,9 @@ CLAIMS = tuple(
 NOTES = (
     "New York, London, Singapore, Sao Paulo, Sydney; the first minute of data set A (a substitute for the secret "
     "recording). Emulated runs have a process a node in a network namespace of its own, virtual ones the same nodes, "
-    "seeds and requests. (a): the oracle's rejections less the limiter's, of requests up to then, a mean over "
-    "repetitions. Error bars: 95 % intervals over repetitions; of a single run (c) has Wilson's. (d): in virtual time "
-    "these limiters decide at once. (f): replicas are compared when nothing is left to send."
+    "seeds and requests. (a): the oracle's rejections less the limiter's, of requests up to then. Error bars: 95 % "
+    "intervals over repetitions, in (a) every few seconds, in (b) of the sum; of a single run (c) has Wilson's. (d): "
+    "in virtual time these limiters decide at once. (f): replicas are compared when nothing is left to send."
 )
 TITLE = "Counter and queue as real processes over five cities"
 EXPERIMENT = Experiment("crdt-wan", TITLE, "ours; CRDT thesis, chapter 7", points, repetitions=LIVE_REPETITIONS)

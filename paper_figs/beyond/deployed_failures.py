@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from functools import partial
 
 from analysis.tables import collect, computed_once
-from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most
+from analysis.verdicts import Check, Claim, Evidence, Tables, above, at_least, at_most, t_interval
 from core.units import MILLISECOND_NS, SECOND_NS, duration_ns
 from harness.experiment import LIVE_REPETITIONS, Experiment
 from paper_figs.beyond import contenders, grants
@@ -36,8 +36,21 @@ from paper_figs.beyond.deployed_faults import (
 )
 from paper_figs.beyond.limiter_rows import named_rows, row_points
 from paper_figs.beyond.wan import CITIES, LIVE_CLAIM
-from paper_figs.drawing import GREY, BarPart, curve, label, log_axis, panels, rule, stacked_bars
+from paper_figs.drawing import (
+    GREY,
+    WHISKER,
+    BarPart,
+    beside,
+    interval_curve,
+    interval_points,
+    label,
+    log_axis,
+    panels,
+    rule,
+    stacked_bars,
+)
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import band_by, floored
 from paper_figs.keys import bar_key, key, key_above, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, samples, where
@@ -155,29 +168,35 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_outcomes(axes: Axes, runs: Frame, names: Sequence[str], scenario: str) -> None:
-    """Stacked bars, means over the repetitions; a word where a limiter was not in the scenario, or no run is valid."""
+    """Stacked bars, intervals of parts' ends; a word where a limiter was not in the scenario, or no run is valid."""
     for row, name in enumerate(names):
         mine = runs[runs.name == name]
         if mine.empty:
             label(axes, "no valid run" if scenario in NAMES[name] else "not tried", (2.0, row), GREY, (1, 0))
-        parts = [BarPart([100 * float(mine[outcome].mean())], look) for outcome, look in OUTCOMES.items() if len(mine)]
+        shares = 100 * mine[list(OUTCOMES)]
+        parts = [BarPart([float(shares[outcome].mean())], look) for outcome, look in OUTCOMES.items() if len(mine)]
         stacked_bars(axes, [row], parts, 0.7, lying=True)
+        ends = [
+            floored(t_interval(samples(end)), 100.0) for _, end in shares.cumsum(axis="columns").items() if len(mine)
+        ][:-1]
+        interval_points(axes, [row + by for by in beside(len(ends), 0.5)], ends, WHISKER, lying=True, caps=0.0)
     axes.set_xlim(0, 100)
     axes.set_xlabel("of the requests meanwhile (%)")
 
 
 def _draw_seconds(axes: Axes, seconds: Frame) -> None:
-    """Means over the repetitions, of those in ``SHOWN``."""
+    """Means with bands, of those in ``SHOWN``."""
     shown = seconds[(seconds.since_s >= -2) & (seconds.since_s < since_s(1.0))]  # what is decided later is no second
     killed = shown[shown.scenario == KILLED]
     looks = {name: CONTENDERS[name].look._replace(marker="") for name in SHOWN}
     for name, look in looks.items():
-        line = killed[killed.name == name].groupby("since_s").answered.mean()
-        if len(line):
-            curve(axes, line.index, 100 * line, look, stairs=True)
+        mine = killed[killed.name == name]
+        mine = mine.assign(percent=100 * mine.answered)
+        if len(mine):
+            interval_curve(axes, *band_by(mine, "since_s", "percent", 100.0), look, stairs=True)
     rule(axes, 0, "x")
-    axes.set(xlabel="since then (s)", ylabel="of the requests (%)", ylim=(-2, 105))
-    key_above(axes, [key(look, marker=False) for look in looks.values()], columns=3)
+    axes.set(xlabel="since then (s)", ylabel="of the requests (%)", ylim=(-2, 105), xticks=range(0, 16, 5))
+    key_above(axes, [key(look, marker=False) for look in looks.values()])
 
 
 # --- claims: set before the full runs ------------------------------------------------------------
@@ -351,8 +370,9 @@ NOTES = (
     "Sentinels, one a city, call a Redis dead after 5 s and promote a replica in Sydney, once three agree on who does "
     "it; where nobody is elected they try again after 6 minutes, as shipped. Those told to hurry: after 2 s, and 4 s; "
     "they, and D27, came after the others had been seen. Granted: admitted over what one token bucket without delay "
-    "and without fault admits of the same requests; excess: the most admitted above c + r t. Error bars: 95 % "
-    "intervals over the repetitions; bars and lines are means. Of ours Sydney is joined again a second before the end."
+    "and without fault admits of the same requests; excess: the most admitted above c + r t. Error bars, bands: 95 % "
+    "intervals over the repetitions, of shares as far as they are between 0 and 100 %. Of ours Sydney is joined again "
+    "a second before the end."
 )
 TITLE = "What clients are told when a limiter is partly gone"
 EXPERIMENT = Experiment("deployed-failures", TITLE, "ours", points, repetitions=LIVE_REPETITIONS, times=times)

@@ -10,16 +10,15 @@ of the same user is no error here, only more or fewer admissions than the oracle
 from itertools import product
 
 from analysis.tables import collect
-from analysis.verdicts import Interval, half_width
+from analysis.verdicts import half_width
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, lasts_s, scenario_of
+from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, held, lasts_s, scenario_of
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, oracle, order_of, point, points_of
 from paper_figs.beyond.load import THRESHOLD, Load
-from paper_figs.drawing import GREY, INK, interval_points, log_axis, note, panels, title
+from paper_figs.drawing import INK, interval_curve, log_axis, note, panels, title
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import around, floored
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import frame_of
@@ -36,7 +35,7 @@ AREAS = {  # kind of error: its key, and how dark it is
     "surplus": (Style("more admitted than by the oracle", "#555555", "", "-"), 0.9),
     "deficit": (Style("fewer admitted", "#555555", "", "-"), 0.45),
 }
-SPREAD = Style("95 % interval", GREY, "", "-")
+SPREAD = Style("darker: 95 % interval of an area's end", INK, "", "-")
 USUAL, LASTS = Style("the same without a fault", INK, "", "-"), Style("while the fault lasts", "#eeeeee", "", "-")
 ROOM = 120.0  # times their reach, above the curves, for words
 COUNTS = {"surplus": "greatest(more, 0)", "deficit": "greatest(-more, 0)", "lost": "lost", "offered": "offered"}
@@ -162,7 +161,7 @@ def draw(tables: FigureTables) -> Drawing:
     names = order_of(curves.name)
     scenarios = [key for key in TITLES if key in set(curves.scenario)]
     columns = max(1, len(scenarios))
-    shares = [(curves[kind] / curves.offered).max() for kind in AREAS]
+    shares = [(curves[kind] / curves.offered + curves[half_of(kind)].fillna(0.0)).max() for kind in AREAS]
     reach = 110 * max(*shares, 0.01) if len(curves) else 1.0  # of the y axis, in %
     inches = 2.5 * columns + 1.3, 0.92 * len(names) + 1.1
     drawing, axes = panels(max(1, len(names)), columns, inches=inches, share_x=True, share_y=True)
@@ -183,7 +182,9 @@ def draw(tables: FigureTables) -> Drawing:
         panel.set_xlabel("time (s)", fontsize=8)
     drawing.supylabel("more admitted than by the oracle (up), fewer (down):\n% of the requests", fontsize=8)
     areas = [bar_key(look, alpha) for look, alpha in AREAS.values()]
-    legend_above(drawing, [*areas, key(SPREAD), key(USUAL, marker=False), bar_key(LASTS)], columns=3, below=True)
+    legend_above(
+        drawing, [*areas, bar_key(SPREAD, 0.2), key(USUAL, marker=False), bar_key(LASTS)], columns=3, below=True
+    )
     return drawing
 
 
@@ -197,18 +198,12 @@ def _draw_curve(axes: Axes, part: Frame, usual: Frame, look: Style) -> None:
             if len(frame):
                 axes.stairs(sign * 100 * frame[kind] / frame.offered, edges(frame.t_s, STEP_S), **how)
     for kind, sign in zip(AREAS, (1, -1), strict=True) if len(part) else ():
-        rows = zip(part[kind] / part.offered, part[half_of(kind)], part.runs, strict=True)
-        intervals = [mirrored(floored(around(100 * share, 100 * half, count)), sign) for share, half, count in rows]
-        interval_points(axes, part.t_s + STEP_S / 2, intervals, SPREAD, caps=0.0)
+        share, half = part[kind] / part.offered, part[half_of(kind)]
+        mean, low, high = (held(sign * 100 * end) for end in (share, (share - half).clip(lower=0), share + half))
+        interval_curve(axes, edges(part.t_s, STEP_S), mean, low, high, SPREAD, width=0.0, stairs=True)
     axes.axhline(0, color=INK, linewidth=0.5)
     axes.tick_params(labelsize=7)
     axes.grid(visible=False)
-
-
-def mirrored(interval: Interval, sign: int) -> Interval:
-    """An interval as it is drawn, upwards or (-1) downwards."""
-    low, high = sorted((sign * interval.low, sign * interval.high))
-    return Interval(sign * interval.mean, low, high, interval.count)
 
 
 def _note(axes: Axes, rows: Frame) -> None:
@@ -228,7 +223,7 @@ NOTES = (
     "user, how many more or fewer requests are admitted than by the centralised limiter without delay, which loses "
     "what reaches a crashed node, too; lost requests (of a node that is down, or waiting there) count apart. Back: "
     "from then on the error stays within 3 % of the requests of that without a fault. Below it: requests a run that"
-    " the fault alone made to be admitted or rejected wrongly. Means over the repetitions, upright: 95 % intervals of "
+    " the fault alone made to be admitted or rejected wrongly. Means over the repetitions, bands: 95 % intervals of "
     "the areas' ends. The sliding log admits c requests in any 100 s, as it is meant to: it is no token bucket, and "
     "errs without any fault."
 )

@@ -7,7 +7,7 @@ all at one site, under ePulsar; a message goes on to its consumers when its writ
 from analysis.verdicts import t_interval
 from core.records import Options
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.drawing import beside, categories, interval_bars, marks, panels, rule
+from paper_figs.drawing import beside, categories, interval_bars, interval_points, panels, rule
 from paper_figs.epulsar.published import SWARM_BOUND_MS
 from paper_figs.epulsar.runs import placed
 from paper_figs.epulsar.windows import windows
@@ -75,7 +75,7 @@ def draw(tables: FigureTables) -> Drawing:
 
 def _draw_bar(axes: Axes, runs: Frame, x: float, look: Style) -> None:
     interval_bars(axes, [x], [t_interval(list(runs.mean_ms))], look, width=0.36)
-    marks(axes, [x], [runs.worst_ms.mean()], WORST)
+    interval_points(axes, [x], [t_interval(list(runs.worst_ms))], WORST)
 
 
 NOTES = (

@@ -14,10 +14,9 @@ from core.records import Json
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
 from paper_figs.beyond.faults import NO_FAULT, Faults, crash, cut, edges, first_site, held, lasts_s, scenario_of
-from paper_figs.drawing import GREY, INK, TEXT, curve, interval_points, panels
+from paper_figs.drawing import INK, TEXT, curve, interval_curve, panels
 from paper_figs.epulsar.runs import BROKER, PUBLIC_CODE, SWARMS_ON_PULSAR, is_on_pulsar, on_pulsar, placed
 from paper_figs.figure import Figure, FigureTables, Options
-from paper_figs.intervals import around
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import frame_of, whole
@@ -30,7 +29,7 @@ STEP_S = 2
 RECOVERED = 0.05  # ours: of all messages; no further below the run without a fault
 FAULT = Style("while the fault lasts", "#888888", "", "-")
 AREA = Style("", "#555555", "", "-")
-SPREAD = Style("95 % interval", GREY, "", "-")
+SPREAD = Style("darker: 95 % interval of an area's end", INK, "", "-")
 USUAL = Style("within the bound, without a fault", INK, "", "-")
 HELD_NS = SECOND_NS  # ours: a message that takes longer waits for somebody's connection
 FAULTS = {
@@ -222,7 +221,7 @@ def draw(tables: FigureTables) -> Drawing:
         panel.set_xticks(range(0, END_S + 1, 30))
     axes[0].set(ylim=(0, 100), yticks=range(0, 101, 25))
     areas = [bar_key(AREA._replace(label="within the bound"), 0.9), bar_key(AREA._replace(label="later"), 0.35)]
-    legend_above(drawing, [*areas, key(SPREAD), key(USUAL, marker=False), bar_key(FAULT)], below=True)
+    legend_above(drawing, [*areas, bar_key(SPREAD, 0.2), key(USUAL, marker=False), bar_key(FAULT)], below=True)
     return drawing
 
 
@@ -234,7 +233,7 @@ def _ends_s(scenario: str) -> int:
 
 
 def _draw_panel(axes: Axes, part: Frame, look: Style, until_s: int) -> None:
-    """Areas from below: in the bound, late; white up to 100 %: never delivered; above the panel, the fault."""
+    """Areas from below: in the bound, late, with bands of their ends; white: never delivered; above it, the fault."""
     axes.axvspan(FROM_S, until_s, 1.02, 1.07, color=FAULT.colour, linewidth=0, clip_on=False)
     axes.grid(visible=False)
     if part.empty:
@@ -244,9 +243,9 @@ def _draw_panel(axes: Axes, part: Frame, look: Style, until_s: int) -> None:
     area: Json = {"fill": True, "color": look.colour, "linewidth": 0}
     axes.stairs(due, steps, baseline=in_bound.to_numpy(), alpha=0.35, **area)
     axes.stairs(in_bound, steps, alpha=0.9, **area)
-    for mean, half, shift in ((in_bound, part.in_bound_half, 0.5), (due, part.came_half, 0.8)):
-        rows = zip(mean, 100 * half, part.runs, strict=True)
-        interval_points(axes, part.t_s + shift * STEP_S, [around(*row) for row in rows], SPREAD, caps=0.0)
+    for mean, half in ((in_bound, 100 * part.in_bound_half), (due, 100 * part.came_half)):
+        low, high = held((mean - half).clip(lower=0)), held((mean + half).clip(upper=100))
+        interval_curve(axes, steps, held(mean), low, high, SPREAD, width=0.0, stairs=True)
     curve(axes, steps, held(100 * part.usual_in_bound / part.due), USUAL, width=0.8, stairs=True)
 
 
@@ -270,10 +269,10 @@ NOTES = (
     "of life). Held up: until the last message that took longer than a second beside the same run without a fault; "
     "clients take a broker for dead after 12 s, and ask another manager after 2 s, each of them anew: after the "
     "crash of a manager those that have not asked before lose that time. Fewer in bound: until it is less than 5 % "
-    "of all messages; in all: what is not in the bound that is so without a fault. Sums over the repetitions; upright: "
-    "95 % intervals of the areas' ends. With --broker pulsar: swarms that fly over four zones, on Apache Pulsar or "
-    "its model; moves: of topics that landed from 30 to 60 s, of those without a fault; a broker of Pulsar's goes "
-    "with its node."
+    "of all messages; in all: what is not in the bound that is so without a fault. Sums over the repetitions; bands: "
+    "95 % intervals of the areas' ends, as far as they are between 0 and 100 %. With --broker pulsar: swarms that fly "
+    "over four zones, on Apache Pulsar or its model; moves: of topics that landed from 30 to 60 s, of those without a "
+    "fault; a broker of Pulsar's goes with its node."
 )
 TITLE = "Placement when managers, store, brokers or paths fail"
 EXPERIMENT = Experiment("placement-failure", TITLE, "ours; ePulsar does not say", points, (BROKER,), repetitions=FEWER)

@@ -10,11 +10,11 @@ from core.records import Json, Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing
-from paper_figs.drawing import INK, beside, label, marks, mean_lines, title
+from paper_figs.drawing import INK, WHISKER, beside, label, marks, mean_lines, title
 from paper_figs.epulsar.published import CODE_GUARD_S, CODE_PLACE_MS, CODE_REPORT_MS
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
-from paper_figs.intervals import floored, interval_table
+from paper_figs.intervals import bounded, floored, in_words, interval_table, intervals_by
 from paper_figs.keys import bar_key, key, legend_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import samples, with_point
@@ -47,6 +47,7 @@ CITY_LOOKS = {
 WORST = Style("the worst (lines: mean)", "#555555", "o", "-", is_open=True)
 RULE_LOAD, RULE_BOUNDS_MS = 2.0, (100, 65, 50)  # over all cities but New York messages take 49 ms and more
 END_S, LAST_S = 75, 20
+STEP_S = 2  # brokers report more often
 PERIODS: Json = {"probe": "5s", "report": f"{CODE_REPORT_MS}ms", "place": f"{CODE_PLACE_MS}ms"}
 STARTED = ({"kind": "crash", "at": "1ms", "node": "manager1"}, {"kind": "restart", "at": "1600ms", "node": "manager1"})
 FULL_TOPICS, FULL_RPS = 18, 60.0  # of (h): four topics take 80 % of a machine, and five all of it
@@ -136,12 +137,13 @@ def tables(data: Data) -> FigureTables:
 def resources(data: Data, moves: SparkFrame) -> Frame:
     """Of the runs in which a resource is scarce: system, resource, repetition, at_s, used (share), moves (of the run).
 
-    ``used``: of the fullest broker, the most of each two seconds.
+    ``used``: of the fullest broker, the most of each whole two seconds; in less not every broker reports.
     """
     from pyspark.sql import functions as f
 
-    at_s = (2 * f.floor(f.col("at_ns") / (2 * SECOND_NS))).alias("at_s")
-    told = data.samples.where("metric = 'utilisation_ratio'").groupBy("run_id", at_s)
+    at_s = (STEP_S * f.floor(f.col("at_ns") / (STEP_S * SECOND_NS))).alias("at_s")
+    whole = f.col("at_ns") < END_S // STEP_S * STEP_S * SECOND_NS
+    told = data.samples.where((f.col("metric") == "utilisation_ratio") & whole).groupBy("run_id", at_s)
     most = told.agg(f.max("value").alias("used")).join(moves.select("run_id", "moves"), "run_id", "left").fillna(0)
     rows = with_point(
         data,
@@ -198,12 +200,13 @@ def _draw_resources(axes: Axes, resources: Frame) -> None:
             if part.empty:
                 continue
             used = interval_table(["at_s"], [((at,), samples(100 * used)) for at, used in part.groupby("at_s").used])
-            look = style_of(system)._replace(dashes=dashes)
-            drawing.interval_curve(axes, used.at_s, used["mean"], used.low.clip(lower=0), used.high, look)
+            low, high = (bounded(used[end]).clip(0, 100) for end in ("low", "high"))  # no broker uses more than it has
+            drawing.interval_curve(axes, used.at_s, used["mean"], low, high, style_of(system)._replace(dashes=dashes))
         mine = resources[resources.system == system]
         if len(mine):
             last = 100 * mine[mine.at_s > END_S / 2].used.mean()
-            label(axes, f"moves: {mine.moves.mean():.0f}", (END_S, last), style_of(system).colour, (-22, below), size=7)
+            told = in_words(t_interval(samples(mine.drop_duplicates(["resource", "repetition"]).moves)))
+            label(axes, f"moves: {told}", (END_S, last), style_of(system).colour, (-22, below), size=7)
     drawing.rule(axes, 100 * UTILISATION, text="85 %")
     axes.set(xlabel="time (s)", ylabel="fullest broker (%)", ylim=(0, 112))
     title(axes, "(h) full by one resource, fullest broker")
@@ -225,7 +228,7 @@ def _draw_moves(axes: Axes, runs: Frame) -> None:
     drawing.categories(axes, [bound.removesuffix("ms") for bound in bounds])
     axes.set_xlabel("bound (ms)", fontsize=8)
     axes.set_ylabel("moves/min, second half")
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.1 * axes.get_ylim()[1])
     title(axes, f"(g) ePulsar's rules, demand {RULE_LOAD:g}")
 
 
@@ -233,24 +236,29 @@ def _draw_latencies(axes: Axes, runs: Frame, bound_ms: float) -> None:
     drawing.log_axis(axes, steps=(1,))
     mean_lines(axes, runs, "load", "mean_ms", "system", looks_of(SYSTEMS))
     for system, look in looks_of(SYSTEMS).items():
-        worst_ms = runs[runs.system == system].groupby("load").worst_ms.mean()
-        marks(axes, worst_ms.index, worst_ms, look._replace(is_open=True), size=4.5)
+        drawing.interval_points(
+            axes, *intervals_by(runs[runs.system == system], "load", "worst_ms"), look._replace(is_open=True)
+        )
     drawing.rule(axes, bound_ms)
     axes.set_ylabel(f"latency in the\nlast {LAST_S} s (ms)")
 
 
 def _draw_places(axes: Axes, places: Frame, runs: Frame) -> None:
-    """A bar a system and load: topics by city, the nearest at the bottom; above it the number of moves."""
+    """A bar a system and load: topics by city, the nearest at the bottom, intervals of its parts; above, moves."""
     loads = sorted(set(runs["load"]))
     for system, shift in zip(SYSTEMS, beside(len(SYSTEMS), 0.81), strict=True):
-        at = [x + shift for x in range(len(loads))]
-        groups = [places[(places.system == system) & (places["load"] == load)] for load in loads]
-        topics = {city: [_mean_topics(group, city) for group in groups] for city in CITY_LOOKS}
-        drawing.stacked_bars(axes, at, [drawing.BarPart(topics[city], look) for city, look in CITY_LOOKS.items()], 0.22)
-        for x, load, *counts in zip(at, loads, *topics.values(), strict=True):
-            moves = runs[(runs.system == system) & (runs["load"] == load)].moves.mean()
-            label(axes, f"{moves:.0f}", (x, sum(counts)), size=6)
-            label(axes, style_of(system).label, (x, 0), "#ffffff", size=6, rotation=90)
+        for x, load in enumerate(loads):
+            group = places[(places.system == system) & (places["load"] == load)]
+            topics = group.pivot_table("topics", "repetition", "city", fill_value=0)
+            topics = topics[[city for city in CITIES if city in topics]]
+            parts = [drawing.BarPart([topics[city].mean()], CITY_LOOKS[city]) for city in topics]
+            at = x + shift
+            drawing.stacked_bars(axes, [at], parts, 0.22)
+            ends = [t_interval(samples(end)) for _, end in topics.cumsum(axis="columns").items()][:-1]  # in all: TOPICS
+            drawing.interval_points(axes, [at + by for by in beside(len(ends), 0.2)], ends, WHISKER, caps=0.0)
+            moves = t_interval(samples(runs[(runs.system == system) & (runs["load"] == load)].moves))
+            label(axes, in_words(moves).replace(" ", "\n", 1), (at, topics.sum(axis="columns").mean()), size=6)
+            label(axes, style_of(system).label, (at, 0), "#ffffff", size=6, rotation=90)
     for x, load in enumerate(loads):
         full = MARK * TOPICS / load
         if full < TOPICS:
@@ -258,11 +266,6 @@ def _draw_places(axes: Axes, places: Frame, runs: Frame) -> None:
     drawing.categories(axes, [f"{load:g}" for load in loads])
     axes.set(ylabel="topics; above: moves", ylim=(0, 1.18 * TOPICS), yticks=range(0, TOPICS + 1, 4))
     axes.grid(visible=False)
-
-
-def _mean_topics(group: Frame, city: str) -> float:
-    """Topics in a city at the end, a mean over a group's repetitions."""
-    return float(group[group.city == city].topics.sum() / max(1, group.repetition.nunique()))
 
 
 NOTES = (
@@ -280,8 +283,8 @@ NOTES = (
     "and the least loaded takes what is too much. ePulsar's nearest brokers fill each other in turn, though all would "
     "have room: the 85 % rule says who is full, and not who would be with one topic more. The lines of the three "
     "resources lie on each other. "
-    "(a), (b), (d), (e), (g), (h): means with 95 % intervals over repetitions, those "
-    "of (a) and (d) set side by side; (c), (f) and the worst are means."
+    "Means with 95 % intervals over repetitions, those of moves as numbers where repetitions differ, those of (h) as "
+    "far as they are between 0 and 100 %; lines of (a) and (d) are set side by side."
 )
 TITLE = "Placement when the best site is full"
 EXPERIMENT = Experiment("placement-load", TITLE, "ours; ePulsar, 3.4.3", points, repetitions={"quick": 2})

@@ -8,19 +8,18 @@ and the most that was admitted above the envelope c + r (t - s).
 from collections.abc import Mapping, Sequence
 
 from analysis.tables import collect
-from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, half_width, within
+from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, above, below, within
 from core.units import SECOND_NS
 from harness.experiment import Experiment
 from paper_figs.crdt.grids import same
 from paper_figs.crdt.published import shares_of
 from paper_figs.crdt.readings import of_data_set
-from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, counts_of, curves, per_run
+from paper_figs.crdt.runs import INTERVAL_NOTE, PRECISION_NOTE, counts_of, curves, draw_means, per_run
 from paper_figs.crdt.variants import COUNTER, ORACLE
 from paper_figs.drawing import (
     categories,
     curve,
     interval_bars,
-    interval_curve,
     interval_points,
     panels,
     published,
@@ -35,7 +34,6 @@ from paper_figs.series import by_repetition, joined, samples
 from paper_figs.style import Style, neutral, style_of
 
 FEW = 0.2  # of the requests
-FEW_BANDS = 3
 STEADY = 0.95  # ours: what is not below 95 % of an earlier value has not fallen
 LATE_ADMITTED = f"decision = 'admit' and intended_at_ns >= {30 * SECOND_NS}"  # in the second half of B's minute
 # A15: 5.1.1 sums points of curves, cumulative or not.  Claims' numbers are judged by the first, their order by both.
@@ -88,16 +86,17 @@ def shares(runs: Frame) -> Frame:
 def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, float]) -> Drawing:
     """Four panels; ``printed``: variant -> share of the centralised limiter's rejections."""
     keys = [key(style_of(name)) for name in (ORACLE, *variants)]
+    repetitions = int(tables["runs"].repetition.nunique())
     if not tables["curves"].rejected_count.any():
         drawing, (curves, rest) = panels(1, 2, ("rejections", "what is missing, and errors"), inches=(7.6, 2.8))
-        offered = draw_curves(curves, tables["curves"], [ORACLE, *variants])
+        offered = draw_curves(curves, tables["curves"], [ORACLE, *variants], repetitions)
         sentence(rest, "Nobody rejects anything:\nno rejection is missing, and none is wrong.")
         legend_above(drawing, [*offered, *keys])
         return drawing
     titles = ("rejections", "rejections that are missing", "the thesis' percentage", "errors of both kinds")
     drawing, (curves, gaps, shares, errors) = panels(2, 2, titles, inches=(7.6, 5.2))
-    offered = draw_curves(curves, tables["curves"], [ORACLE, *variants])
-    draw_gaps(gaps, tables["curves"], variants, int(tables["runs"].groupby("variant").repetition.nunique().max()))
+    offered = draw_curves(curves, tables["curves"], [ORACLE, *variants], repetitions)
+    draw_gaps(gaps, tables["curves"], variants, repetitions)
     gaps.set_xlim(curves.get_xlim())
     secret = [name for name in printed if name not in variants]  # printed values without a curve of ours
     draw_shares(shares, tables["share"], [*variants, *secret], printed)
@@ -106,8 +105,8 @@ def draw(tables: FigureTables, variants: Sequence[str], printed: Mapping[str, fl
     return drawing
 
 
-def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str]) -> list[Artist]:
-    """Cumulative requests and mean rejections in units of c; each line is narrower than the one before.
+def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str], repetitions: int) -> list[Artist]:
+    """Cumulative requests, and rejections with intervals, in units of c; each line is narrower than the one before.
 
     Where few requests are rejected, and late, only the rejections' part of the plane is shown.  Returns the requests'
     key, if they are there.
@@ -122,27 +121,16 @@ def draw_curves(axes: Axes, curves: Frame, variants: Sequence[str]) -> list[Arti
     else:
         curve(axes, offered.t_s, offered.offered_count / offered.capacity, REQUESTS, width=1.0)
         marks.append(key(REQUESTS, marker=False))
-    for n, variant in enumerate(variants):
-        part = curves[curves.variant == variant]
-        width = 1.2 + 1.4 * (len(variants) - 1 - n)
-        curve(axes, part.t_s, part.rejected_count / part.capacity, style_of(variant), width=width)
+    widths = {variant: 1.2 + 1.4 * (len(variants) - 1 - n) for n, variant in enumerate(variants)}
+    draw_means(axes, curves, "rejected_count", widths, repetitions, curves.capacity.max(), least=0.0)
     axes.set(xlabel="time (s)", ylabel="since the start (c)")
     axes.set_ylim(bottom=0)
     return marks
 
 
 def draw_gaps(axes: Axes, curves: Frame, variants: Sequence[str], repetitions: int) -> None:
-    """The centralised limiter's rejections less each variant's: means, and bands of 95 % intervals, if these are few.
-
-    The bands of many would hide each other.
-    """
-    for variant in variants:
-        part = curves[curves.variant == variant]
-        mean, half = part.gap_count / part.capacity, half_width(repetitions) * part.gap_count_std / part.capacity
-        if len(variants) <= FEW_BANDS:
-            interval_curve(axes, part.t_s, mean, mean - half, mean + half, style_of(variant), width=1.0)
-        else:
-            curve(axes, part.t_s, mean, style_of(variant), width=1.0)
+    """The centralised limiter's rejections less each variant's: means with intervals."""
+    draw_means(axes, curves, "gap_count", dict.fromkeys(variants, 1.0), repetitions, curves.capacity.max())
     rule(axes, 0, reference=True)
     axes.set(xlabel="time (s)", ylabel="centralised minus own (c)")
 

@@ -1,11 +1,16 @@
 """What the thesis' figures have in common: one row a run with everything that is judged, and mean curves."""
 
 from collections.abc import Mapping, Sequence
+from math import inf, nan
 
+from analysis.verdicts import half_width
 from core.defaults import CAPACITY
 from paper_figs.crdt.variants import CENTRAL, VARIANTS
-from paper_figs.light import Data, Frame, SparkFrame
+from paper_figs.drawing import curve, interval_curve, interval_points
+from paper_figs.intervals import in_turn, intervals_of
+from paper_figs.light import Axes, Data, Frame, SparkFrame
 from paper_figs.series import case_of, joined, with_point
+from paper_figs.style import style_of
 
 FACTORS = {
     "data_set": "workload.set",
@@ -16,6 +21,7 @@ FACTORS = {
     "linf": "system.linf",
     "frequency": "system.frequency",
 }
+FEW_BANDS = 3
 POINT = ["variant", "data_set", "capacity", "gossip", "choice"]  # what names a point of most figures
 EXTENSIONS_NOTE = "F: the queue with frequency analysis (4.2.3), L: with LINF gossiping (4.2.4)."
 INTERVAL_NOTE = "Error bars and bands are 95 % intervals over repetitions."
@@ -87,6 +93,32 @@ def curves(rows: Frame, runs: Frame, *values: str, by: Sequence[str] = POINT, ze
     aggregated = rows.groupby([*by, "t_s"], sort=True)[list(values)].agg(["mean", "std"])
     aggregated.columns = [value if how == "mean" else f"{value}_std" for value, how in aggregated.columns]
     return aggregated.fillna(0.0).reset_index()
+
+
+def draw_means(
+    axes: Axes,
+    curves: Frame,
+    value: str,
+    variants: Mapping[str, float],
+    repetitions: int,
+    unit: float,
+    least: float = -inf,
+) -> None:
+    """A line a variant (name -> width) through means in ``unit``, with 95 % intervals that are at ``least`` so low.
+
+    Bands, if there are few, or error bars of each in turn; of a single repetition none.
+    """
+    many = half_width(repetitions) if repetitions > 1 else nan
+    for number, (variant, width) in enumerate(variants.items()):
+        part, look = curves[curves.variant == variant], style_of(variant)
+        mean, half = part[value] / unit, many * part[f"{value}_std"] / unit
+        low, high = (mean - half).clip(lower=least), mean + half
+        if len(variants) <= FEW_BANDS:
+            interval_curve(axes, part.t_s, mean, low, high, look, width=width)
+            continue
+        curve(axes, part.t_s, mean, look, width=width)
+        told = in_turn(part.assign(mean=mean, low=low, high=high, count=repetitions), number, len(variants))
+        interval_points(axes, told.t_s, intervals_of(told), look, size=3.5)
 
 
 def _ended_as_zero(rows: Frame, values: list[str]) -> Frame:

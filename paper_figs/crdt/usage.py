@@ -13,9 +13,9 @@ from harness.experiment import Experiment
 from paper_figs.crdt.grids import same
 from paper_figs.crdt.published import BANDWIDTH, MEASURED, MEMORY, RATIOS, PrintedNumber
 from paper_figs.crdt.readings import of_data_set
-from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, curves, per_run
+from paper_figs.crdt.runs import EXTENSIONS_NOTE, INTERVAL_NOTE, curves, draw_means, per_run
 from paper_figs.crdt.variants import COUNTER
-from paper_figs.drawing import beside, categories, curve, interval_points, log_axis, panels, published, rule, run_marks
+from paper_figs.drawing import beside, categories, interval_points, log_axis, panels, published, rule, run_marks
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.intervals import interval_table, intervals_of
 from paper_figs.keys import key, key_above, legend_above, published_key
@@ -128,19 +128,18 @@ def draw(tables: FigureTables, variants: Sequence[str], printed: Ratios) -> Draw
 def draw_costs(panels: Sequence[Axes], tables: FigureTables, variants: Sequence[str], printed: Ratios) -> None:
     """Memory and bandwidth over time, and the areas under their curves."""
     for panel, value in zip(panels, ("state_bytes", "sent_bytes"), strict=False):
-        _draw_usage(panel, tables["curves"], value, variants, tables["runs"].load_end_s.max())
+        _draw_usage(panel, tables, value, variants)
     _draw_ratios(panels[-1], tables["ratios"], [variant for variant in variants if variant != COUNTER], printed)
 
 
-def _draw_usage(axes: Axes, curves: Frame, value: str, variants: Sequence[str], load_end_s: float) -> None:
-    """Mean curves, the peak of the counter's as 100 %; a thin line where the requests end."""
+def _draw_usage(axes: Axes, tables: FigureTables, value: str, variants: Sequence[str]) -> None:
+    """Mean curves with intervals, the peak of the counter's as 100 %; a thin line where the requests end."""
+    runs, curves = tables["runs"], tables["curves"]
     peak = curves[curves.variant == COUNTER][value].max()
     if curves[value].max() > HIGH * peak:  # the counter would be a flat line
         log_axis(axes, linear_below=100)
-    for variant in variants:
-        part = curves[curves.variant == variant]
-        curve(axes, part.t_s, 100 * part[value] / peak, style_of(variant))
-    rule(axes, load_end_s, "x")
+    draw_means(axes, curves, value, dict.fromkeys(variants, 1.2), int(runs.repetition.nunique()), peak / 100, least=0.0)
+    rule(axes, runs.load_end_s.max(), "x")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.set(xlabel="time (s); requests end at the dashed line", ylabel="of the counter's peak (%)")

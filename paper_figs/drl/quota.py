@@ -17,6 +17,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Options
+from paper_figs.intervals import band_by
 from paper_figs.light import Axes, Data, Drawing, Frame, Series
 from paper_figs.series import by_repetition, doublings, frame_of, samples, with_point
 from paper_figs.style import Style
@@ -210,11 +211,13 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_seconds(axes: Axes, seconds: Frame) -> None:
-    """Means over repetitions, a line a way of sharing; all are offered the same."""
+    """Means with bands, a line a way of sharing; all are offered the same."""
     for way, look in LOOKS.items():
-        mine = seconds[seconds.way == way].groupby("at_s").granted_rps.mean()
+        mine = seconds[seconds.way == way]
         if len(mine):
-            drawing.curve(axes, mine.index + 0.5, mine, look)
+            drawing.interval_curve(
+                axes, *band_by(mine.assign(middle_s=mine.at_s + 0.5), "middle_s", "granted_rps"), look
+            )
     right = seconds.groupby("at_s").ideal_rps.mean()
     drawing.curve(axes, right.index + 0.5, right, ONE, width=1.0)
     if (seconds.load == "moving").any():
@@ -306,8 +309,8 @@ NOTES = (
     "what it took, and limits itself to its share of that, times the quota. Split and TB Adaptor set the same limiter "
     "of Pulsar's, by REST; of what waits at a publisher Pulsar knows nothing, so that the adaptor goes by rates alone, "
     "in a window of 10 s. A limiter of Pulsar's holds a second's tokens: b. When a run is over nothing is limited any "
-    "more, so that publish delays of what was still waiting are shorter than they would have been. Means, points with "
-    "95 % intervals over repetitions; see docs/pulsar.md."
+    "more, so that publish delays of what was still waiting are shorter than they would have been. Means with 95 % "
+    "intervals over repetitions; see docs/pulsar.md."
 )
 TITLE = "A quota over the brokers of a real Pulsar: its resource groups, split, TB Adaptor"
 EXPERIMENT = Experiment(

@@ -12,10 +12,11 @@ delivery around a move, as Pulsar 4 keeps messages waiting before it closes clie
 from analysis.verdicts import RATIO_TOLERANCE, Check, Claim, Evidence, Tables, above, below
 from core.units import MILLISECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
-from paper_figs.drawing import GREY, log_axis, marks, mean_lines, panels
+from paper_figs.drawing import GREY, interval_points, log_axis, mean_lines, panels
 from paper_figs.epulsar.published import EXECUTORS, MOVED_TOPICS, WAN_MS
 from paper_figs.epulsar.runs import BROKER, is_on_pulsar, on_pulsar, placed
 from paper_figs.figure import Figure, FigureTables, Options
+from paper_figs.intervals import intervals_by
 from paper_figs.keys import key, key_above, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, frame_of, samples, steps, where, with_point
@@ -170,8 +171,8 @@ def _draw_downtime(axes: Axes, migrations: Frame) -> None:
     rows = rows[(rows.system == "pulsar") | (rows.executors == EXECUTORS)]
     looks = looks_of(SYSTEMS)
     for system, look in looks.items():
-        worst = rows[rows.system == system].groupby("wan_ms").largest_ms.mean()
-        marks(axes, worst.index, worst, look._replace(is_open=True), size=8)
+        worst = intervals_by(rows[rows.system == system].dropna(subset="largest_ms"), "wan_ms", "largest_ms")
+        interval_points(axes, *worst, look._replace(is_open=True), size=8)
     mean_lines(axes, rows, "wan_ms", "p50_ms", "system", looks)
     axes.set_ylim(bottom=0)
     axes.set(xlabel="one-way WAN delay to the load manager (ms)", ylabel="client downtime (ms)")

@@ -12,9 +12,10 @@ from core.records import Json, Options
 from core.units import SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs.beyond.faults import NO_FAULT, Faults, cut, first_site, scenario_of
-from paper_figs.drawing import curve, mean_bars, panels, sentence
+from paper_figs.drawing import interval_curve, mean_bars, panels, sentence
 from paper_figs.epulsar.runs import placed
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import band_by
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame, Series, SparkFrame
 from paper_figs.series import by_repetition, samples, with_point
@@ -155,8 +156,9 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_share(axes: Axes, part: Frame, look: Style) -> None:
-    sums = part.groupby("t_s")[["pairs", "late"]].sum()
-    curve(axes, sums.index, 100 * (1 - sums.late / sums.pairs), look, stairs=True)
+    if len(part):
+        band = band_by(part.assign(percent=100 * (1 - part.late / part.pairs)), "t_s", "percent", 100.0)
+        interval_curve(axes, *band, look, stairs=True)
 
 
 def _lost(runs: Frame, load: str, fault: str, system: str) -> Series:
@@ -253,8 +255,8 @@ NOTES = (
     "generated city of 20 km; topics: 15 that come and go, the clients of each at one site, or 1 and 16 a broker that "
     "stay. Late counts from 20 s on (as in Fig. 8), and what never came. Bytes: all that brokers, managers and store "
     "send, to clients as well, without the network's headers, from 20 s on. Cut off: from 30 s to 60 s (grey): both "
-    "managers and the store, or broker, proxy and clients of site 1. Dotted: the same, nothing cut off. Bars: means "
-    "and 95 % intervals over repetitions; curves: sums over them."
+    "managers and the store, or broker, proxy and clients of site 1. Dotted: the same, nothing cut off. Means and "
+    "95 % intervals over repetitions."
 )
 TITLE = "Topics placed by the brokers themselves, and by a load manager"
 EXPERIMENT = Experiment("epulsar-placer", TITLE, "ours; ePulsar, Section 6", points)

@@ -14,6 +14,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
 from paper_figs import drawing, keys
 from paper_figs.figure import Figure, FigureTables, Options
+from paper_figs.intervals import band_by
 from paper_figs.light import Axes, Data, Drawing, Frame
 from paper_figs.series import by_repetition, samples, where, with_point
 from paper_figs.srtm.grids import CONFORMANT, FEWER, at, split
@@ -104,9 +105,9 @@ def _draw_rates(axes: Axes, points: Frame) -> None:
     """Traffic and token rate of each broker under the adaptor; without it the token rates stay at r/2."""
     for broker in BROKERS:
         part = points[(points.broker == broker) & points.enabled]
-        means = part.groupby("at_s")[["message_rate_rps", "bucket_rate_rps"]].mean() / 1e3
-        drawing.curve(axes, means.index, means.message_rate_rps, TRAFFIC[broker], width=0.8, alpha=0.6)
-        drawing.curve(axes, means.index, means.bucket_rate_rps, TOKENS[broker], width=1.4)
+        part = part.assign(traffic=part.message_rate_rps / 1e3, tokens=part.bucket_rate_rps / 1e3)
+        drawing.interval_curve(axes, *band_by(part, "at_s", "traffic"), TRAFFIC[broker], width=0.6)
+        drawing.interval_curve(axes, *band_by(part, "at_s", "tokens"), TOKENS[broker], width=1.4)
     half = float(points.topic_rate_rps.mean()) / len(BROKERS) / 1e3
     drawing.curve(axes, [points.at_s.min(), points.at_s.max()], [half, half], WITHOUT)
     drawing.rule(axes, SHIFT_AT_S, "x")
@@ -143,8 +144,8 @@ WHY_R20 = (
 CLAIMS = (Claim("R20", "V-D", R20, ("srtm-adaptor",), measure_r20, why=WHY_R20),)
 EXPERIMENT = Experiment("srtm-adaptor", "Traffic that shifts, with and without TB Adaptor", "SRTM, V-D", points)
 NOTES = (
-    "The paper has no such figure: setting and drawing are ours. Above: means over repetitions, bands: 95 % intervals, "
-    f"p99 over windows of {WINDOW_S} s; below: means. Both cases are offered the same messages; the adaptor works on "
+    "The paper has no such figure: setting and drawing are ours. Means over repetitions, bands: 95 % intervals; above, "
+    f"p99 over windows of {WINDOW_S} s. Both cases are offered the same messages; the adaptor works on "
     "10 s of history, once a second. Model: how long a message waits is reckoned when it comes, by its sub-bucket as "
     "it is then; on brokers those who wait go by what the sub-bucket becomes."
 )

@@ -107,3 +107,15 @@ def parametrised(cases: Iterable[Case]) -> list[Any]:
     import pytest
 
     return [pytest.param(case, name, id=f"{case.claim}: {name}") for case in cases for name in case.perturbations]
+
+
+def ends_of(axes: Any) -> list[tuple[float, float]]:
+    """The lowest and highest end of each band and each set of error bars of a panel that has any, as drawn."""
+    from matplotlib.collections import FillBetweenPolyCollection, LineCollection
+
+    ends = []
+    for one in axes.collections:
+        if isinstance(one, LineCollection | FillBetweenPolyCollection):
+            heights = np.concatenate([path.vertices[:, 1] for path in one.get_paths()] or [np.array([])])
+            ends += [(float(heights.min()), float(heights.max()))] if np.isfinite(heights).any() else []
+    return ends

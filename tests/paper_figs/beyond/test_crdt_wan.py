@@ -170,6 +170,40 @@ def test_one_point_of_each_figure_for_real(tmp_path: Path):
     assert len(redis_wan.draw(found).axes) == 4
 
 
+def test_gaps_have_the_intervals_of_their_repetitions(tmp_path: Path, spark):
+    """In virtual time, three repetitions of the counter beside the oracle."""
+    tiny = [spec for spec in crdt_wan.points(SCALES["tiny"], {}) if spec.testbed == "virtual"]
+    specs = [spec for spec in repeated(tiny, 3, seed=1) if spec.system in ("centralised", "crdt-counter")]
+    for number, spec in enumerate(specs):
+        execute(spec, f"run{number}", tmp_path / f"run{number}")
+    found = crdt_wan.gaps_of(load(spark, sorted(tmp_path.iterdir())))
+    assert set(zip(found.name, found.testbed, found["count"], strict=True)) == {("counter", "virtual", 3)}
+    differ = found[found.high > found.low]
+    assert len(differ) and (differ.low < differ["mean"]).all() and (differ["mean"] < differ.high).all()
+
+
+def wan_tables() -> Frames:
+    """Three limiters on both testbeds, gaps of a minute with intervals of a request either way."""
+    points = [{"name": name, "testbed": testbed} for name in wan.NAMES for testbed in ("virtual", "mininet")]
+    shares = {"false_admit_share": 0.01, "false_reject_share": 0.01, "error_share": 0.02, "bytes_per_request": 90.0}
+    rest = {"convergence_s": 1.0, "replica_count": 5.0, "replica_gap_count": 0.0}
+    gaps = [{**point, "t_s": float(t_s), "mean": float(n), "low": n - 1.0, "high": n + 1.0, "count": 3}
+            for n, point in enumerate(points) for t_s in range(60)]  # fmt: skip
+    flips = pd.DataFrame(columns=["name", "flipped_share", "flipped_low", "flipped_high"])
+    latency = pd.DataFrame(columns=["name", "testbed", "value_ms", "share"])
+    runs = rows_of([{**point, **shares, **rest} for point in points], ("convergence_s",))
+    return {"runs": runs, "gaps": pd.DataFrame(gaps), "flips": flips, "latency": latency}
+
+
+def test_each_curve_of_gaps_has_error_bars():
+    panel = crdt_wan.draw(wan_tables()).axes[0]
+    bars = [segment for bars in panel.collections for segment in bars.get_segments()]
+    middles = [float((low + high) / 2) for (_, low), (_, high) in bars]
+    assert sorted(set(middles)) == list(range(6)), "a limiter and a testbed each"
+    assert {float(high - low) for (_, low), (_, high) in bars} == {2.0}
+    assert len({float(at) for (at, _), _ in bars}) == len(bars) > 30, "none at another's instant"
+
+
 def test_the_interval_of_flips_is_over_repetitions_and_of_one_run_wilson_s():
     assert LIVE_REPETITIONS["small"] >= wan.FEWEST
     both = pd.DataFrame({"flipped_share": [0.02, 0.04], "flipped_low": 0.01, "flipped_high": 0.05})

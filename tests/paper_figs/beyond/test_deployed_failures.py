@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from analysis.verdicts import Judgement, judge
+from analysis.verdicts import Judgement, judge, t_interval
 from harness.estimate import campaign_seconds
 from harness.experiment import SCALES
 from harness.run import asked_of, execute, resolve
@@ -195,6 +195,37 @@ def test_it_draws_what_there_is(tmp_path):
         assert whole == {100}, "shares of all that was asked"
         drawing.savefig(tmp_path / "drawn.png")
     assert set(OUTCOMES) <= set(found["runs"])
+
+
+def spread_tables():
+    """Redis after the kill: in two of five repetitions a tenth is answered, and of the rest errors vary."""
+    found = of_figure(failures_tables(), "deployed-failures")
+    for name in ("runs", "seconds"):
+        frame = found[name]
+        frame = frame[(frame.name == "redis-gcra") & (frame.scenario == KILLED)]
+        answered = frame.repetition.map({0: 0.1, 1: 0.1}).fillna(0.0)
+        found[name] = frame.assign(answered=answered, error=0.6 - answered, timeout=0.4, lost=0.0)
+    return found
+
+
+def test_shares_of_the_outcomes_have_intervals_that_end_with_the_panel():
+    drawing = deployed_failures.draw(spread_tables())
+    segments = [segment for bars in drawing.axes[0].collections for segment in bars.get_segments()]
+    ends = [(float(low), float(high)) for (low, _), (high, _) in segments]
+    answered = t_interval([10, 10, 0, 0, 0])
+    assert answered.low < 0 < answered.high
+    assert ends == [pytest.approx((0, answered.high)), pytest.approx((60, 60)), pytest.approx((100, 100))]
+    (band,) = drawing.axes[3].collections
+    box = band.get_datalim(drawing.axes[3].transData)
+    assert (box.y0, box.y1) == pytest.approx((0, answered.high))
+
+
+def test_a_single_repetition_has_no_interval():
+    tables = {name: frame[frame.repetition == 0] for name, frame in spread_tables().items()}
+    drawing = deployed_failures.draw(tables)
+    segments = [segment for bars in drawing.axes[0].collections for segment in bars.get_segments()]
+    assert not [segment for segment in segments if len(segment)]
+    assert not [path for band in drawing.axes[3].collections for path in band.get_paths()]
 
 
 def _in(bar, row):

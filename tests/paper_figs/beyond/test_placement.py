@@ -8,14 +8,15 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.verdicts import t_interval
 from core.errors import SpecError
 from harness.experiment import SCALES
 from harness.run import check_all
-from paper_figs.beyond import other_matrices, placement_bound
+from paper_figs.beyond import other_matrices, placement_bookies, placement_bound
 from paper_figs.figure import FigureTables
 from studies.inputs import inputs_of
 from studies.policies.study import POLICIES
-from tests.paper_figs.tables import repeated
+from tests.paper_figs.tables import ends_of, repeated
 
 NO_TABLE = {"latency-table": None}
 MODULES = (placement_bound, other_matrices)
@@ -111,3 +112,13 @@ def test_a_column_a_matrix_is_drawn() -> None:
 @pytest.mark.parametrize(("module", "tables"), [(placement_bound, bound_tables), (other_matrices, matrix_tables)])
 def test_nothing_can_be_drawn(module: Any, tables: Any) -> None:
     module.draw({name: frame[:0] for name, frame in tables().items()})
+
+
+def test_the_worst_message_has_an_interval_beside_the_mean() -> None:
+    points = [{"bookies": 0, "quorum": 0, "site": "same", "mean_ms": 16.0}]
+    points += [{"bookies": bookies, "quorum": quorum, "site": site, "mean_ms": 20.0}
+               for bookies, quorum in placement_bookies.QUORUMS for site in placement_bookies.SITES]  # fmt: skip
+    runs = repeated(points, ())
+    (panel,) = placement_bookies.draw({"runs": runs.assign(worst_ms=30.0 + runs.repetition)}).axes
+    told = t_interval([30.0, 31.0, 32.0, 33.0, 34.0])
+    assert sum(pair == pytest.approx((told.low, told.high)) for pair in ends_of(panel)) == len(points)

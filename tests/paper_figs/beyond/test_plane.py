@@ -22,6 +22,7 @@ from paper_figs.beyond.plane_drawing import offered, values_in_order
 from paper_figs.beyond.sweeps import MEASURES, SHOWN, SWEEPS, sweep_means
 from ratebed.pipeline import joined
 from tests.paper_figs.beyond.test_load import HEADER, load_of, options, written
+from tests.paper_figs.tables import ends_of
 
 
 def of_names(specs: list[RunSpec]) -> list[str]:
@@ -314,9 +315,9 @@ def test_errors_have_the_intervals_of_their_share_over_runs() -> None:
     assert curves.surplus_half.tolist() == pytest.approx([(wanted.high - wanted.low) / 2] * 4)
     assert (curves.deficit_half == 0).all() and (curves.surplus == 12).all() and (curves.runs == 3).all()
     panel, *_ = load_figure("limiters-partition").draw({"curves": curves, "recovery": partition.recovery(curves)}).axes
-    segments = [segment for one in panel.collections for segment in one.get_segments()]
-    ends = {(round(float(low), 6), round(float(high), 6)) for (_, low), (_, high) in segments}
-    assert ends == {(0.0, round(100 * wanted.high, 6)), (-10.0, -10.0)}, "never below 0"
+    above, below = ends_of(panel)
+    assert above == pytest.approx((0, 100 * wanted.high)) and below == pytest.approx((-10, -10)), "never below 0"
+    assert panel.get_ylim()[1] > above[1] and panel.get_ylim()[0] < -above[1], "nothing leaves the panel"
 
 
 def test_the_points_of_faults_can_be_run() -> None:

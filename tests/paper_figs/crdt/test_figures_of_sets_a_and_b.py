@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.verdicts import t_interval
+from analysis.verdicts import half_width, t_interval
 from core.units import SECOND_NS
 from harness.experiment import SCALES
 from harness.run import check_point, resolve
@@ -14,6 +15,7 @@ from paper_figs.crdt import fig5_2, precision, usage
 from paper_figs.crdt.published import RATIOS, more
 from paper_figs.crdt.runs import _ended_as_zero, counts_of
 from paper_figs.crdt.variants import CENTRAL_QUEUE, COUNTER, EXTENSIONS, FL, ORACLE, F
+from paper_figs.drawing import panels
 
 KEYS = ("crdt-fig4.6", *(f"crdt-fig5.{n}" for n in range(1, 13)), "crdt-sensitivity", "crdt-nodes")
 
@@ -151,6 +153,43 @@ def test_panels_without_a_rejection_are_one_sentence() -> None:
     assert not rest.axison and "Nobody rejects anything" in rest.texts[0].get_text()
 
 
+@pytest.mark.parametrize("count", [2, 5])
+def test_gaps_have_intervals_however_many_curves_there_are(count: int) -> None:
+    variants = EXTENSIONS[:count]
+    curves = pd.DataFrame([row for variant in variants for row in curve(variant, 5.0, 100.0)])
+    _, [axes] = panels(1, 1)
+    precision.draw_gaps(axes, curves, variants, 4)
+    half = half_width(4) / 300  # of a standard deviation of 1, in c
+    if count == 5:
+        bars = [segment for bars in axes.collections for segment in bars.get_segments()]
+        assert len({float(at) for (at, _), _ in bars}) == len(bars) > 25, "none at another's instant"
+        assert all(float(high) == pytest.approx(half) == -float(low) for (_, low), (_, high) in bars)
+    else:
+        ends = [band.get_datalim(axes.transData) for band in axes.collections]
+        assert len(ends) == 2 and all((box.y0, box.y1) == pytest.approx((-half, half)) for box in ends)
+
+
+def test_a_single_repetition_s_curves_have_no_intervals() -> None:
+    for variants in (EXTENSIONS[:2], EXTENSIONS):
+        curves = pd.DataFrame([row for variant in variants for row in curve(variant, 5.0, 100.0)])
+        _, [axes] = panels(1, 1)
+        precision.draw_gaps(axes, curves, variants, 1)
+        drawn = [path for one in axes.collections for path in one.get_paths() if np.isfinite(path.vertices).all()]
+        assert len(axes.lines) > len(variants) and not drawn
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_usage_over_time_has_intervals_that_end_at_nothing(count: int) -> None:
+    tables = usage_tables(2.0, *EXTENSIONS[1 : 1 + count])
+    repetitions = tables["runs"].repetition.nunique()
+    memory, bandwidth = usage.draw(tables, EXTENSIONS[: 1 + count], {}).axes[:2]
+    half = 100 * half_width(repetitions)  # of a standard deviation of 1 byte
+    for panel, counter in ((memory, 5.0), (bandwidth, 1.0)):
+        ends = [one.get_datalim(panel.transData) for one in panel.collections]
+        low, high = max(0.0, 100 - half / counter), 100 + half / counter
+        assert len(ends) == 1 + count and (ends[0].y0, ends[0].y1) == pytest.approx((low, high))
+
+
 def usage_tables(factor: float, *queues: str) -> dict[str, pd.DataFrame]:
     """Queues (queue+F+L, if none are named) that send so many times what the counter sends."""
     queues = queues or (FL,)
@@ -159,7 +198,14 @@ def usage_tables(factor: float, *queues: str) -> dict[str, pd.DataFrame]:
     runs = pd.concat([counter, *(queue.assign(variant=name) for name in queues)], ignore_index=True)
     runs = runs.assign(users=100, offered_count=1_000, false_admit_share=0.1, false_reject_share=0.0)
     rows = [
-        {"variant": variant, "t_s": float(t), "state_bytes": 5.0, "sent_bytes": 1.0 if variant == COUNTER else factor}
+        {
+            "variant": variant,
+            "t_s": float(t),
+            "state_bytes": 5.0,
+            "sent_bytes": 1.0 if variant == COUNTER else factor,
+            "state_bytes_std": 1.0,
+            "sent_bytes_std": 1.0,
+        }
         for variant in (COUNTER, *queues)
         for t in range(61)
     ]

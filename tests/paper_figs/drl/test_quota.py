@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.verdicts import Judgement, judge
+from analysis.verdicts import Judgement, judge, t_interval
 from harness.experiment import SCALES
 from paper_figs.drl import quota
 from paper_figs.drl.quota import (
@@ -34,6 +34,7 @@ from tests.paper_figs.tables import (
     check_published,
     check_spoiled,
     claim_called,
+    ends_of,
     parametrised,
     repeated,
     scaled,
@@ -185,3 +186,14 @@ def test_what_there_is_is_drawn(cells: tuple[tuple[int, float, str], ...]) -> No
     drawing = quota.draw({"runs": runs, "seconds": seconds})
     near = [cell for cell in cells if cell[0] == NEAR]
     assert len([axes for part in drawing.subfigs for axes in part.axes]) == len(near) + 3
+
+
+def test_what_is_granted_over_time_has_intervals() -> None:
+    runs = tables()[RUNS]
+    runs = runs[[cell in quota.FEW for cell in zip(runs.delay_ms, runs.offer, runs.load, strict=True)]]
+    seconds = runs.merge(pd.DataFrame({"at_s": range(40)}), how="cross")
+    seconds = seconds.assign(granted_rps=270.0 + seconds.repetition, ideal_rps=270.0, offered_rps=270.0)
+    drawing = quota.draw({"runs": runs, "seconds": seconds})
+    told = t_interval(sorted(set(seconds.granted_rps)))
+    ends = [pair for part in drawing.subfigs for axes in part.axes for pair in ends_of(axes)]
+    assert sum(pair == pytest.approx((told.low, told.high)) for pair in ends) >= len(set(seconds.way))

@@ -3,12 +3,14 @@
 import json
 from collections.abc import Callable
 from itertools import combinations, product
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 from msgspec.structs import replace
 
 from analysis.tables import load as load_runs
@@ -215,13 +217,24 @@ def test_intervals_are_of_the_shares_of_single_runs() -> None:
         assert found[column] == pytest.approx((wanted.high - wanted.low) / 2)
 
 
-def test_failures_are_drawn_with_the_intervals_of_both_edges() -> None:
+def test_failures_are_drawn_with_bands_around_both_edges_that_end_with_the_panel() -> None:
     every = failing_curves()
     told = failure.recovery(every, failing_elections(), counted_moves())
-    drawing = failure.draw({"curves": every, "recovery": told})
-    assert all(len(panel.collections) == 2 for panel in drawing.axes)
-    segments = drawing.axes[0].collections[0].get_segments()
-    assert sorted({round(float(high - low), 6) for (_, low), (_, high) in segments}) == [20.0]
+    panel = failure.draw({"curves": every, "recovery": told}).axes[0]
+    in_bound, came = (band.get_datalim(panel.transData) for band in panel.collections)
+    assert (in_bound.y0, in_bound.y1) == pytest.approx((0, 100)), "it is 0 or 100 %, 10 points either way"
+    assert (came.y0, came.y1) == pytest.approx((95, 100))
+    assert (in_bound.x0, in_bound.x1) == (0, failure.END_S), "the last step's, too"
+    (path,) = panel.collections[0].get_paths()
+    bad_s = failure.FROM_S + 1.0
+    assert path.contains_point((bad_s, 9.5)) and not path.contains_point((bad_s, 10.5))
+
+
+def test_of_a_single_repetition_failures_have_no_bands() -> None:
+    every = failing_curves().assign(runs=1, in_bound_half=float("nan"), came_half=float("nan"))
+    told = failure.recovery(every, failing_elections(), counted_moves())
+    for panel in failure.draw({"curves": every, "recovery": told}).axes:
+        assert not [path for band in panel.collections for path in band.get_paths()]
 
 
 def test_rates_of_moves_have_the_intervals_of_their_runs() -> None:
@@ -231,6 +244,40 @@ def test_rates_of_moves_have_the_intervals_of_their_runs() -> None:
     wanted = t_interval([60 * moves / (load.END_S / 2) for moves in (3, 5)])
     segments = [segment for one in panel.collections for segment in one.get_segments()]
     assert segments and all(float(segment[1][1]) == pytest.approx(wanted.high) for segment in segments)
+
+
+def segments_of(panel: Any) -> list[tuple[float, float]]:
+    """Lower and upper ends of the upright error bars of a panel."""
+    segments = [one for each in panel.collections if isinstance(each, LineCollection) for one in each.get_segments()]
+    return [(float(low), float(high)) for (_, low), (_, high) in segments]
+
+
+def test_cities_moves_and_the_worst_latency_have_the_intervals_of_their_runs() -> None:
+    tables = loaded()
+    places, runs = tables["places"], tables["runs"]
+    near = places.repetition.map({0: 11, 1: 12})
+    places = places.assign(topics=near.where(places.city == load.CITIES[0], load.TOPICS - near))
+    worst = runs.repetition.map({0: 70.0, 1: 72.0})
+    runs = runs.assign(moves=runs.repetition.map({0: 3, 1: 4}), worst_ms=worst)
+    axes = load.draw({**tables, "places": places, "runs": runs}).axes
+    wanted = t_interval([11, 12])
+    ends = [pytest.approx((wanted.low, wanted.high))]  # the other city's end is that of all topics
+    assert segments_of(axes[2]) == len(load.LOADS) * len(load.SYSTEMS) * ends
+    half = ceil(t_interval([3, 4]).high - 3.5)
+    assert [text.get_text() for text in axes[2].texts].count(f"4\n± {half}") == len(load.LOADS) * len(load.SYSTEMS)
+    wanted = t_interval([70, 72])
+    worst_ends = [ends for ends in segments_of(axes[1]) if ends == pytest.approx((wanted.low, wanted.high))]
+    assert len(worst_ends) == len(load.LOADS) * len(load.SYSTEMS)
+
+
+def test_a_broker_s_band_ends_where_the_broker_is_full() -> None:
+    tables = loaded()
+    used = tables["resources"].repetition.map({0: 0.8, 1: 1.0})
+    panel = load.draw({**tables, "resources": tables["resources"].assign(used=used)}).axes[7]
+    bands = [band.get_datalim(panel.transData) for band in panel.collections]
+    assert len(bands) == len(load.SHEDDING) * len(load.RESOURCES)
+    assert all((band.y0, band.y1) == pytest.approx((0, 100)) for band in bands), "far wider, of two runs"
+    assert panel.get_ylim()[1] > 100
 
 
 def sequence() -> pd.DataFrame:
@@ -266,13 +313,14 @@ def loaded() -> Frames:
 def test_runs_with_a_scarce_resource_are_told_from_the_others(tmp_path: Path, spark: Any) -> None:
     specs = load.points(SCALES["quick"], {})
     scarce = [spec for spec in specs if spec.workload_options["topics"] == load.FULL_TOPICS]
-    short = [replace(spec, study_options={**spec.study_options, "duration": "8s"}) for spec in scarce]
-    for number, spec in enumerate([*short, specs[0]]):
+    short = [replace(spec, study_options={**spec.study_options, "duration": "8s"}) for spec in scarce[1:]]
+    for number, spec in enumerate([scarce[0], *short, specs[0]]):
         execute(spec, f"run{number}", tmp_path / f"run{number}")
     found = load.tables(load_runs(spark, sorted(tmp_path.iterdir())))
     told = found["resources"]
     assert set(zip(told.system, told.resource, strict=True)) == set(product(load.SHEDDING, load.RESOURCES))
     assert (told[told.at_s >= 6].used >= 0.8).all()
+    assert told.at_s.max() + load.STEP_S == load.END_S - 1, "in half a step not every broker reports"
     assert len(found["places"]) and set(found["places"]["load"]) == {load.LOADS[0]}
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from analysis.verdicts import Judgement, judge
+from analysis.verdicts import Judgement, judge, t_interval
 from core.units import SECOND_NS
 from harness.experiment import SCALES
 from harness.run import check_all
@@ -13,10 +13,12 @@ from paper_figs.beyond.faults import NO_FAULT
 from paper_figs.epulsar import placer
 from paper_figs.epulsar.placer import CHURN, CLOUD_CUT, RUNS, SITE_CUT, STAY, SWARMS
 from tests.paper_figs.tables import (
+    REPETITIONS,
     Case,
     Frames,
     check_published,
     check_spoiled,
+    ends_of,
     parametrised,
     repeated,
     scaled,
@@ -145,3 +147,14 @@ def test_it_is_drawn(empty: bool) -> None:
         "(a)", "(b)", "(c)", "(d)", "(e)", "(f)"
     ]  # fmt: skip
     pyplot.close(sheet)
+
+
+def test_curves_have_the_intervals_of_their_repetitions() -> None:
+    runs = as_claimed()[RUNS]
+    late = runs.repetition.map({0: 0, 1: 20}).fillna(10)
+    curves = [runs.assign(t_s=t_s, pairs=100, late=late)[[*placer.POINT, "t_s", "pairs", "late"]] for t_s in (0, 2, 4)]
+    sheet = placer.draw({"runs": runs, "curves": pd.concat(curves, ignore_index=True)})
+    told = t_interval([100.0, 80.0, *(REPETITIONS - 2) * [90.0]])
+    ends = ends_of(sheet.axes[3])
+    assert len(ends) == 2 * len(placer.BOTH) and told.high < 100
+    assert all(pair == pytest.approx((told.low, told.high)) for pair in ends)

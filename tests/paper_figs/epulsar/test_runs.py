@@ -11,7 +11,7 @@ import pytest
 
 from analysis.placement import COUNTS
 from analysis.tables import load
-from analysis.verdicts import Judgement, judge
+from analysis.verdicts import Judgement, judge, t_interval
 from collectors.writer import write_run
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import SCALES, Reading
@@ -27,6 +27,7 @@ from tests.paper_figs.tables import (
     check_published,
     check_spoiled,
     claim_called,
+    ends_of,
     parametrised,
     repeated,
     reversed_over,
@@ -279,3 +280,13 @@ def test_the_drawn_lines_of_the_game_are_those_of_the_area_of_interest() -> None
     assert list(zip(found.topic, found.spell, found.second, strict=True)) == [
         ("avatar-2", spell, second) for spell, second in ((0, 0), (0, 1), (0, 2), (1, 5), (1, 6), (1, 7))
     ]
+
+
+def test_the_worst_client_s_downtime_has_an_interval() -> None:
+    frame = fig7_tables()[FIG7]
+    drawing = load_figure("epulsar-fig7").draw(
+        {"migrations": frame.assign(largest_ms=500.0 + frame.repetition, testbed="virtual")}
+    )
+    told = t_interval([500.0, 501.0, 502.0, 503.0, 504.0])
+    ends = [pair for axes in drawing.axes for pair in ends_of(axes)]
+    assert sum(pair == pytest.approx((told.low, told.high)) for pair in ends) == 2, "of either system"

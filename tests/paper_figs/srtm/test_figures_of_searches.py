@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from analysis.verdicts import t_interval
 from core.errors import SpecError
 from harness.experiment import SCALES
 from harness.run import resolve
@@ -17,6 +18,7 @@ from paper_figs.srtm import adaptor, groups, table1, trace
 from paper_figs.srtm.p99 import STRIPS, p99_sheet, summary
 from paper_figs.style import style_of
 from tests.paper_figs.srtm.test_claims_of_searches import KEYS, fig7_runs, fig8_runs, fig9_runs, table1_searches
+from tests.paper_figs.tables import ends_of
 
 NO_TRACE = {option.name: option.default for option in trace.OPTIONS}
 
@@ -302,3 +304,22 @@ def test_the_trace_is_drawn() -> None:
     ]  # fmt: skip
     wraps = pd.DataFrame({"mean": [80.0], "max": [81.0]})
     drawn(trace.FIGURE, {"runs": with_strips(pd.DataFrame(runs)), "wraps": wraps})
+
+
+def test_rates_under_the_adaptor_have_the_intervals_of_their_repetitions() -> None:
+    share = adaptor.SHARES[0]
+    p99 = pd.DataFrame(
+        [[share, True, 2.5, 3.0, 2.0, 4.0]], columns=["share", "enabled", "middle_s", "mean", "low", "high"]
+    )
+    rates = [
+        {"share": share, "enabled": True, "broker": broker, "at_s": t, "message_rate_rps": 5e3 + 100 * n,
+         "bucket_rate_rps": 6e3 + 100 * n, "topic_rate_rps": 11e3}
+        for broker in adaptor.BROKERS
+        for t in (1.0, 2.0)
+        for n in range(3)
+    ]  # fmt: skip
+    drawing = adaptor.FIGURE.draw({"p99": p99, "rates": pd.DataFrame(rates)})
+    ends = [pair for axes in drawing.axes for pair in ends_of(axes)]
+    for middle in (5.0, 6.0):
+        told = t_interval([middle, middle + 0.1, middle + 0.2])
+        assert sum(pair == pytest.approx((told.low, told.high)) for pair in ends) == len(adaptor.BROKERS)
