@@ -7,7 +7,7 @@ stops a forger, who would write a new seal.
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -31,8 +31,15 @@ class Damage(MachineError):
         self.folder, self.reason = Path(folder), what
 
 
+class NoRun(MachineError):
+    """There is no folder of that run, or not any more."""
+
+    def __init__(self, folder: Path | str, error: OSError):
+        super().__init__(f"{folder}: {error.strerror}", "run the experiment")
+
+
 class OtherVersion(MachineError):
-    """A run is as it was written, by code whose tables are others."""
+    """A run is as it was written, by code whose tables are others; of later code, its manifest is."""
 
     def __init__(self, folder: Path | str, version: object):
         self.reason = f"tables of schema version {str(version)[:20]}, this is {SCHEMA_VERSION}"
@@ -54,17 +61,25 @@ _BRIEF = msgspec.json.Decoder(Brief)
 def read_manifest(folder: Path) -> Json:
     """The manifest of a run, finished or failed, as it was written; its tables are not looked at.
 
-    MachineError where there is none, ``OtherVersion`` where it has other tables, ``Damage`` where it is not as it was
+    ``NoRun`` where there is none, ``OtherVersion`` where it has other tables, ``Damage`` where it is not as it was
     written.
     """
-    return _manifest(str(folder), _manifest_bytes(str(folder)))
+    manifest = _manifest(str(folder), _manifest_bytes(str(folder)))
+    if (version := _version(manifest)) != SCHEMA_VERSION:
+        raise OtherVersion(folder, version)
+    return manifest
 
 
 def _manifest_bytes(folder: str) -> bytes:
     try:
         return b"".join(_chunks(f"{folder}/{MANIFEST}"))
     except OSError as error:
-        raise MachineError(f"{folder}/{MANIFEST}: {error.strerror}", "run the experiment") from None
+        raise _unreadable(folder, MANIFEST, error) from None
+
+
+def _unreadable(folder: str, what: str, error: OSError) -> MachineError:
+    """Of a part of a run: damage, but where its folder is gone somebody else has removed it, or set it aside."""
+    return Damage(folder, f"{what}: {error.strerror}") if os.path.isdir(folder) else NoRun(folder, error)
 
 
 def _manifest(folder: str, content: bytes) -> Json:
@@ -74,12 +89,14 @@ def _manifest(folder: str, content: bytes) -> Json:
         raise Damage(folder, f"{MANIFEST} is no JSON") from None
     if not isinstance(manifest, dict):
         raise Damage(folder, f"{MANIFEST} is no table of JSON")
-    version = manifest.get("schema_version", SCHEMA_VERSION)
+    version = _version(manifest)
     if not is_sealed(manifest) and (version == SCHEMA_VERSION or DIGEST in manifest):  # the first ones had no seal
         raise Damage(folder, f"{MANIFEST} is not as it was written")
-    if version != SCHEMA_VERSION:
-        raise OtherVersion(folder, version)
     return manifest
+
+
+def _version(manifest: Json) -> object:
+    return manifest.get("schema_version", SCHEMA_VERSION)
 
 
 def _decoded(content: bytes) -> Json:
@@ -93,7 +110,8 @@ def _decoded(content: bytes) -> Json:
 def check_run(folder: Path) -> Json:
     """The manifest of a finished run, all of whose files are as they were written.
 
-    ``Damage`` names what is not; MachineError where there is no run.
+    ``Damage`` names what is not; ``NoRun`` where there is none; ``OtherVersion`` where it has other tables, which are
+    as they were written unless they are those of later code, or of the first, which listed no files.
     """
     return _checked(str(folder))[1]
 
@@ -102,19 +120,31 @@ def _checked(folder: str) -> tuple[bytes, Json]:
     """The run's manifest, as it stands there and as what it says.  By hand: a command looks at many."""
     content = _manifest_bytes(folder)
     manifest = _manifest(folder, content)
+    version = _version(manifest)
+    is_earlier = isinstance(version, int) and version < SCHEMA_VERSION
+    if version == SCHEMA_VERSION or (is_earlier and FILES in manifest):  # who knows how later code lists them
+        _check_files(folder, manifest)
+    if version != SCHEMA_VERSION:
+        raise OtherVersion(folder, version)
+    return content, manifest
+
+
+def _check_files(folder: str, manifest: Json) -> None:
     if manifest.get("run_id") != os.path.basename(folder):
         raise Damage(folder, f"{MANIFEST} is that of run {manifest.get('run_id')}")
     listed = manifest.get(FILES)
     if not isinstance(listed, dict):
         raise Damage(folder, "it lists no files: it has not finished")
-    there = set(os.listdir(folder))
+    try:
+        there = set(os.listdir(folder))
+    except OSError as error:
+        raise _unreadable(folder, "its files", error) from None
     if LOGS in there:
         there |= {f"{LOGS}/{path.name}" for path in Path(folder, LOGS).glob("*")}
     for name in sorted(there - listed.keys() - {MANIFEST, LOGS}):
         raise Damage(folder, f"{name} does not belong to it")
     for name, written in sorted(listed.items()):
         _check_file(folder, name, written)
-    return content, manifest
 
 
 def _check_file(folder: str, name: str, written: Mapping[str, object]) -> None:
@@ -124,7 +154,7 @@ def _check_file(folder: str, name: str, written: Mapping[str, object]) -> None:
             digest.update(chunk)
             size += len(chunk)
     except OSError as error:
-        raise Damage(folder, f"{name}: {error.strerror}") from None
+        raise _unreadable(folder, name, error) from None
     if size != written["bytes"]:
         raise Damage(folder, f"{name} has {size} bytes, {written['bytes']} were written")
     if digest.hexdigest() != written[DIGEST]:
@@ -153,6 +183,23 @@ def verified_brief(folder: str) -> Brief:
         return _BRIEF.decode(content)
     except msgspec.DecodeError:
         return msgspec.convert(_decoded(content), Brief)
+
+
+def readable(folders: Iterable[Path]) -> tuple[list[Path], list[Path]]:
+    """Of runs, those that are as they were written, and those with tables of another version; the others are gone.
+
+    ``Damage`` where one is not as it was written.
+    """
+    own, others = list[Path](), list[Path]()
+    for folder in folders:
+        try:
+            _verified_bytes(str(folder))
+            own.append(folder)
+        except NoRun:
+            continue
+        except OtherVersion:
+            others.append(folder)
+    return own, others
 
 
 def is_whole(folder: Path) -> bool:

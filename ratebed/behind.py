@@ -1,11 +1,13 @@
 """What is known of the runs behind a figure, from their manifests: axes, validity, the options that vary, the code."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from collectors.integrity import OtherVersion, verified
+from collectors.integrity import NoRun, OtherVersion, readable, verified
 from core.errors import MachineError
 from core.records import Json, Row
+from harness.campaign import finished_runs
 from ratebed.validity import standings_of
 from testbed.trust.evidence import VALID
 
@@ -15,6 +17,22 @@ COMMITS = "commits"  # a section's key
 UNREAD = "unread"  # of a run, in place of its facts: why they are not known
 UNKNOWN = "unknown"  # a commit of which nobody can say any more which it was
 _OPTIONS = ("system_options", "workload_options", "topology_options", "study_options", "testbed_options")
+
+
+def _on_stderr(line: str) -> None:
+    print(f"ratebed: {line}", file=sys.stderr)
+
+
+def readable_runs(out: Path, tell: Callable[[str], None] = _on_stderr) -> list[Path]:
+    """The finished runs in ``out`` but those with tables of another version; where there are some, a line is told.
+
+    ``Damage`` where one is not as it was written.
+    """
+    folders, others = readable(finished_runs(out))
+    if others:
+        count = f"{len(others)} runs" if len(others) > 1 else "1 run"
+        tell(f"{out}: {count} with tables of another schema version left out; `ratebed clean` removes them")
+    return folders
 
 
 def runs_of(runs: Path, section: Json) -> tuple[list[Row], int]:
@@ -64,10 +82,10 @@ def _commit_of(folder: Path) -> str:
 
 
 def _facts(folder: Path) -> Row:
-    if not folder.is_dir():
-        return {}
     try:
         spec = verified(folder)["spec"]
+    except NoRun:
+        return {}
     except OtherVersion as other:
         return {UNREAD: other.reason}
     facts = {axis: spec[axis] for axis in AXES}

@@ -12,8 +12,8 @@ from analysis.spark import Starter
 from analysis.verdicts import Result, t_interval
 from collectors.store.keeping import Store
 from core.records import Json, Row
-from harness.campaign import finished_runs
 from harness.experiment import RunSpec
+from ratebed.behind import readable_runs
 from ratebed.settings import SMALL
 from ratebed.validity import Standing, worst
 from studies.api import point_slo_ns
@@ -30,7 +30,7 @@ AXES = ("testbed", "system", "workload", "topology")
 
 def found_pairs(out: Path, keep_invalid: bool = False) -> tuple[list[Pair], list[Pair]]:
     """All pairs in ``out``, and those that are left out because the emulated run is invalid."""
-    pairs = pairs_of(finished_runs(out))
+    pairs = pairs_of(readable_runs(out))
     kept = [pair for pair in pairs if keep_invalid or pair.validity != INVALID]
     return kept, [pair for pair in pairs if pair not in kept]
 
@@ -40,7 +40,7 @@ def standings_of(pairs: Sequence[Pair]) -> dict[str, Standing]:
     return {pair.live_run_id: Standing(pair.validity, tuple(pair.validity_reasons)) for pair in pairs}
 
 
-def compared(out: Path, pairs: Sequence[Pair], on: Starter) -> dict[str, list[Row]]:
+def compared(out: Path, pairs: Sequence[Pair], left_out: Sequence[Pair], on: Starter) -> dict[str, list[Row]]:
     """``latencies`` and ``decisions``: one row a point of the grid, over its repetitions, each with its validity.
 
     ``one_sided``: a row a metric that one run of a pair has alone.  ``on``: starts Spark.
@@ -59,7 +59,7 @@ def compared(out: Path, pairs: Sequence[Pair], on: Starter) -> dict[str, list[Ro
             alone = fidelity.one_sided(data.latency_histogram, data.requests, pairs)
         finally:
             spark.stop()
-    points = points_of(found_pairs(out, keep_invalid=True)[0])  # what names a point does not hang on validity
+    points = points_of([*pairs, *left_out])  # what names a point does not hang on validity
     standings = standings_of(pairs)
     slack_ns = {pair.live_run_id: AGREES_SLO_SHARE * slo_ns(pair.spec) for pair in pairs}
 

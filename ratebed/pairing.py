@@ -10,7 +10,8 @@ from typing import NamedTuple
 from collectors.integrity import verified
 from core.errors import SpecError
 from core.records import Json, Options
-from harness.campaign import code_listing, finished_runs
+from harness.campaign import code_listing
+from ratebed.behind import readable_runs
 from ratebed.pipeline import sections
 
 _NOT_ASKED = ("keep", "inputs")  # of a spec: what it keeps changes no result, and files are compared by what is in them
@@ -56,7 +57,7 @@ def side_of(name: str, out: Path, figures: Collection[str] = ()) -> Side:
     """
     described = {key: section for key, section in sections(out).items() if not figures or section["key"] in figures}
     asked = {run_id for section in described.values() for run_id in (*section["run_ids"], *section["doubtful"])}
-    folders = [folder for folder in finished_runs(out) if not figures or folder.name in asked]
+    folders = [folder for folder in readable_runs(out) if not figures or folder.name in asked]
     everything = sorted(map(verified, folders), key=lambda manifest: manifest["started_at"])
     latest = {repr(sorted(flat(manifest["spec"]).items())): manifest for manifest in everything}
     manifests = {manifest["run_id"]: manifest for manifest in latest.values()}

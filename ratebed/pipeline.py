@@ -12,7 +12,8 @@ name ``<figure>@<testbed>`` or ``<figure>@<testbed>-small``, and so does one und
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from collectors.integrity import is_whole
+from collectors.partials import PARTIAL, is_dead, partial_of
 from core.digests import digest_of, is_sealed
 from core.errors import MachineError, SpecError
 from core.records import Json
@@ -233,22 +235,50 @@ def figure_folders(out: Path) -> list[Path]:
     return sorted({path.parent for path in files if path.name == SECTION or path.suffix == ".parquet"})
 
 
+@contextmanager
+def being_written(folder: Path) -> Iterator[None]:
+    """While inside, no reader takes the folder of a figure for damaged: a folder beside it says who writes there."""
+    mark = partial_of(folder)
+    mark.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # somebody has removed everything
+            mark.rmdir()
+
+
+def _writers(folder: Path) -> list[str]:
+    """The marks beside the folder of processes that write it, or may."""
+    names = (path.name for path in folder.parent.glob(f"*{PARTIAL}*"))
+    return [name for name in names if name.partition(PARTIAL)[0] == folder.name and not is_dead(name)]
+
+
 def section_of(folder: Path) -> Json:
     """What a figure left in its folder, all of whose tables are there as they were written; else MachineError."""
+    writers = _writers(folder)
     try:
         section = json.loads((folder / SECTION).read_bytes())
     except (OSError, ValueError, RecursionError):
         section = None
-    there = {path.name: digest_of(path.read_bytes()) for path in folder.glob("*.parquet")}
+    there = {path.name: _digest_of(path) for path in folder.glob("*.parquet")}
     written: Json = section.get(TABLES, {}) if is_sealed(section) else {**there, SECTION: "another"}
     if there != written or section["name"] != folder.name:
         differing = sorted(name for name in {*there, *written} if there.get(name) != written.get(name))
         what = f"{folder}: {', '.join(differing) or SECTION} is not as it was written"
+        if writers := writers or _writers(folder):
+            raise MachineError(f"{what}: another command writes it just now", f"wait until it has ended: {writers[0]}")
         command = section["command"] if is_sealed(section) else f"ratebed run {re.split('[@~]', folder.name)[0]}"
         raise MachineError(what, f"remove the folder and run `{command}` again")
     # What sections did not have when this one was written.
     empty = {"readings": {}, "settings": {}, "drawing": {}, "claims": [], "fitted_on": [], "place": ""}
     return {**empty, **section}
+
+
+def _digest_of(path: Path) -> str:
+    try:
+        return digest_of(path.read_bytes())
+    except OSError as error:  # it has just gone
+        return str(error.strerror)
 
 
 def tables_of(out: Path, name: str) -> "dict[str, pd.DataFrame]":

@@ -1,8 +1,8 @@
 """What ``run`` and ``figures`` do: execute, draw, report, and say what came of it."""
 
 import json
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from collectors.integrity import verified
 from core.records import Json, Row
@@ -14,12 +14,15 @@ from ratebed.rows import told as rows_told
 from ratebed.studio import Studio
 from ratebed.validity import Standing, are_invalid, standing_of, standing_rows, standings_of, told, told_of_figures
 
+if TYPE_CHECKING:
+    from ratebed.reporting import WrittenReport
+
 
 def produce_figures(request: RunRequest) -> tuple[int, Json]:
     """Figures from nothing to the report; the exit code and a summary.
 
-    0, or 1 where a run failed, or a figure could not be drawn, or was drawn from invalid runs alone; a contradicted
-    claim is a result, and what is damaged of other figures is named.
+    0, or 1 where a run failed, or a figure could not be drawn, was drawn from invalid runs alone, or is not in the
+    report; a contradicted claim is a result, and what is damaged of other figures is named.
     """
     from core.java import find_java
 
@@ -30,7 +33,8 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     from ratebed.judging import counts_line
     from ratebed.reporting import doubts_note, report
 
-    path, results, damaged, described = report(request.out)
+    written = report(request.out)
+    path, results, damaged, described, _ = written
     names = {key: plan.settings[key].name(key) for key in plan.run_ids if key not in plan.skipped}
     shown = {key: described[name] for key, name in names.items() if name in described}
     for key, reason in plan.skipped.items():
@@ -46,6 +50,7 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     _print_failures(failures, len(plan.campaign.wanted))
     for what in damaged:
         print(f"damaged, left out of the report: {what}")
+    absent = _told_absent(written, names)
     asked = [result for result in results if set(result.claim.figures) & plan.run_ids.keys()]
     print(f"claims: {counts_line(asked) or 'none'}")
     print(f"report: {path.resolve()}")
@@ -56,22 +61,23 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
         "undrawn": undrawn,
         "failed": {failure.run_id: failure.error for failure in failures},
         "damaged": damaged,
+        "left_out": absent,
         "validity": standing_rows(shown),
         "claims": claims_json(results),
     }
     from_invalid = any(are_invalid(standings_of(section).values()) for section in shown.values())
-    return (1 if failures or undrawn or from_invalid else 0), summary
+    return (1 if failures or undrawn or absent or from_invalid else 0), summary
 
 
 def produce_readings(requests: Sequence[RunRequest]) -> int:
     """The figures of each request, one a cell of readings, and the report over all; the exit code.
 
-    1 where a run failed, a figure's tables could not be made, or all its runs are invalid.
+    1 where a run failed, a figure's tables could not be made or are not whole any more, or all its runs are invalid.
     """
     from core.java import find_java
 
     find_java()
-    failed, made = False, set[str]()
+    failed, made = False, dict[str, str]()
     for number, request in enumerate(requests, 1):
         interrupts.writes_to(request.out)
         print(f"cell {number} of {len(requests)}: {' '.join(request.extra) or 'of record'}", flush=True)
@@ -80,19 +86,29 @@ def produce_readings(requests: Sequence[RunRequest]) -> int:
         for key, reason in undrawn.items():
             print(f"{key}: {reason}")
         failed |= bool(failures or undrawn)
-        made |= {plan.settings[key].name(key) for key in plan.run_ids}
+        made |= {(name := plan.settings[key].name(key)): name for key in plan.run_ids}
     from ratebed.judging import summary_line
     from ratebed.reporting import report
 
     out = requests[0].out
-    path, results, damaged, described = report(out)
+    written = report(out)
+    path, results, damaged, described, _ = written
     for result in results:
         if result.tried:
             print(summary_line(result))
     for what in damaged:
         print(f"damaged, left out of the report: {what}")
+    failed |= bool(_told_absent(written, made))
     print(f"report: {path.resolve()}")
     return max(told_of_figures(section for name, section in described.items() if name in made), int(failed))
+
+
+def _told_absent(written: "WrittenReport", names: Mapping[str, str]) -> list[str]:
+    """Says which of the figures, key -> name, are not in the report, or not wholly; returns their keys."""
+    absent = [key for key, name in names.items() if written.lacks(name)]
+    for key in absent:
+        print(f"{key}: not wholly in the report: it was damaged, or another command wrote or removed it meanwhile")
+    return absent
 
 
 def _made(request: RunRequest) -> tuple[pipeline.CampaignPlan, list[Finished], dict[str, str]]:

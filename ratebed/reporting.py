@@ -30,12 +30,21 @@ OWN_PAGE = "own"  # the slug of what is of no paper
 
 
 class WrittenReport(NamedTuple):
-    """A report's index page, the verdicts in it, what is said of what it was left without, and the figures there."""
+    """A report's index page, the verdicts in it, what is said of what it was left without, and the figures there.
+
+    ``described``: the sections of those whose tables are whole; ``left_out``: those of them whose runs or drawing are
+    not.
+    """
 
     page: Path
     results: list[Result]
     damaged: list[str]
     described: dict[str, Json]
+    left_out: list[str]
+
+    def lacks(self, name: str) -> bool:
+        """Whether a figure that was made for the report is not in it, or not its drawing."""
+        return name not in self.described or name in self.left_out
 
 
 def report(out: Path, since: str = "") -> WrittenReport:
@@ -56,13 +65,16 @@ def report(out: Path, since: str = "") -> WrittenReport:
     known = catalogue(described.values())
     keys = dict.fromkeys([*known.figures, *known.lost])
     names = [name for key in keys for name in sorted(described) if _is_shown(described[name], key)]
-    figures = []
+    figures, left_out = [], []
     for name in names:
         try:
             figures.append(_section(out, described[name], verdicts, known))
         except Damage as damage:  # of a run; what others asked for may have taken hours
             damaged.append(f"{name}: {damage}")
-    damaged += [shown.skipped for shown in figures if shown.svg is None and not described[shown.key]["skipped"]]
+            left_out.append(name)
+    undrawn = {shown.key: shown.skipped for shown in figures if shown.svg is None}
+    lost = {name: said for name, said in undrawn.items() if not described[name]["skipped"]}
+    damaged += lost.values()
     path = out / "report" / "index.html"
     scales = [name for name in SCALES if any(section["scale"] == name for section in described.values())]
     seeds = sorted({str(section["seed"]) for section in described.values()})
@@ -88,7 +100,7 @@ def report(out: Path, since: str = "") -> WrittenReport:
         table_files={name: out / "tables" / name for name in (shown.key for shown in figures)},
     )
     write_report(path, figures, results, context)
-    return WrittenReport(path, results, damaged, described)
+    return WrittenReport(path, results, damaged, described, [*left_out, *lost])
 
 
 def earlier(since: str) -> Json:

@@ -4,6 +4,7 @@ What is not as it was written is never handed out: a digest that differs is a Ma
 """
 
 import atexit
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,9 +18,9 @@ from collectors.store.keeping import Store
 from core.errors import SpecError
 from core.records import Json, Row
 from core.registry import hint
-from harness.campaign import finished_runs
 from paper_figs import load_figure
 from paper_figs.light import Drawing, Frame, SparkFrame
+from ratebed.behind import readable_runs
 from ratebed.pipeline import SECTION, check_results, section_of, sections, tables_of
 from ratebed.pipeline import TABLES as FILES
 from ratebed.validity import standing_of
@@ -138,7 +139,7 @@ class Results:
         if figure:
             section = self._section(figure)
             return [verified(self.out / "runs" / run_id) for run_id in section["run_ids"]]
-        return [verified(folder) for folder in finished_runs(self.out)]
+        return [verified(folder) for folder in readable_runs(self.out, warnings.warn)]
 
     def _section(self, figure: str) -> Json:
         folder = self.out / "tables" / figure

@@ -30,7 +30,7 @@ from paper_figs.saving import save
 from ratebed.behind import COMMITS, UNKNOWN
 from ratebed.kept import DRAWING, LOOK, ORIGIN, kept_drawing, kept_tables, look_of, note_code, origin_of
 from ratebed.options import RunRequest
-from ratebed.pipeline import SECTION, TABLES, CampaignPlan, section_of
+from ratebed.pipeline import SECTION, TABLES, CampaignPlan, being_written, section_of
 from ratebed.settings import readings_among
 from testbed import load_testbed
 from testbed.brokers.model import load_calibration
@@ -55,7 +55,8 @@ class _Outcome:
     drawing: Json = field(default_factory=dict)  # its files, and what it looks like
     commits: set[str] = field(default_factory=set)  # whose code made the runs
     origin: str = ""  # of its tables
-    tables: Json = field(default_factory=dict)  # their files
+    tables: "Tables" = field(default_factory=dict)  # to be written
+    files: Json = field(default_factory=dict)  # of tables, those that are there already
 
 
 class Studio:
@@ -215,14 +216,13 @@ class Studio:
             outcome.sheets = sheets_of(drawing)
             files = {path.name: digest_of(path.read_bytes()) for path in save(drawing, out / "figures", name)}
             outcome.drawing = {**files, LOOK: look}
-        outcome.tables = self._kept.get(name) or _written(tables, out / "tables" / name)  # last: their section follows
+        outcome.tables, outcome.files = tables, self._kept.get(name, {})
         return ""
 
     def _write_section(self, key: str, outcome: _Outcome) -> None:
-        """What the report needs to know of the figure besides its tables."""
+        """The figure's tables, and what the report needs to know of it besides: the two are in one moment."""
         setting = self.plan.settings[key]
         folder = self.request.out / "tables" / setting.name(key)
-        folder.mkdir(parents=True, exist_ok=True)
         section = {
             "name": folder.name,
             "key": key,
@@ -250,11 +250,9 @@ class Studio:
             COMMITS: sorted({*outcome.commits, commit()}),  # ours made the tables, or is as that which did
             ORIGIN: outcome.origin,
         }
-        for path in folder.glob("*.parquet"):
-            if path.name not in outcome.tables:  # of another time
-                path.unlink()
-        section[TABLES] = outcome.tables
-        replace_file(folder / SECTION, json.dumps(sealed(section), indent=2).encode())
+        with being_written(folder):
+            section[TABLES] = outcome.files or _written(outcome.tables, folder)
+            replace_file(folder / SECTION, json.dumps(sealed(section), indent=2).encode())
 
     def _fitted_on(self, key: str) -> list[str]:
         """Claims that a calibration of the figure's points, or a reading of its source, was made from."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from markupsafe import Markup, escape
 
 from analysis.report.numbers import number
-from collectors.integrity import OtherVersion, verified
+from collectors.integrity import NoRun, OtherVersion, verified
 from core.units import SECOND_NS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def usage_over_time(folders: Mapping[str, Path]) -> "pd.DataFrame | None":
     for run_id, folder in folders.items():
         try:
             verified(folder)
-        except OtherVersion:
+        except (NoRun, OtherVersion):
             continue
         frames = [frame for frame in (_processes(folder), _network(folder)) if frame is not None]
         if frames:

@@ -4,6 +4,7 @@ import shutil
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -44,11 +45,18 @@ def clean(out: o.Out = Path("out"), everything: Everything = False, dry_run: Dry
         if not typer.confirm("remove them?"):
             doomed = {}
     for folder in doomed:
-        shutil.rmtree(folder)
+        _remove(folder)
     Store.of(out).tidy(forget=True)
     removed += sum(folder.parent.name == RUNS and folder.name[0] != "." for folder in doomed)
     print(f"removed {removed} run folders")
     return int(stuck)
+
+
+def _remove(folder: Path) -> None:
+    """Under the name of a half-written folder: what is left where this is killed is no damaged result."""
+    from collectors.partials import partial_of
+
+    shutil.rmtree(folder.rename(partial_of(folder)))
 
 
 def _doomed(out: Path, everything: bool) -> dict[Path, str]:
@@ -91,8 +99,9 @@ def _remove_left(out: Path) -> int:
     """What commands were writing when they died; how many folders that was."""
     from collectors.partials import left_partials, remove_partials
 
-    removed = remove_partials(out / RUNS)
-    for partial in left_partials(out / RUNS):
+    roots = (out / RUNS, out, out / "tables")
+    removed, *_ = map(remove_partials, roots)
+    for partial in chain.from_iterable(map(left_partials, roots)):
         print(f"left alone: {partial}, of another host or container; remove it if nobody writes it any more")
     return removed
 

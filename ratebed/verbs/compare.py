@@ -37,7 +37,7 @@ def compare(
         )
     comparison: Json = {"pairs": [_pair(pair) for pair in pairs], "left_out": [_pair(pair) for pair in left_out]}
     comparison["invalid_count"] = len(left_out)
-    comparison |= compared(out, pairs, on) if pairs else {"latencies": [], "decisions": [], "one_sided": []}
+    comparison |= compared(out, pairs, left_out, on) if pairs else {"latencies": [], "decisions": [], "one_sided": []}
     comparison["claims"] = flipped_claims(results_by_setting(out))
     print(json.dumps(comparison, indent=2) if as_json else "\n".join(_lines(comparison)))
     return told(standings_of([*pairs, *left_out]))

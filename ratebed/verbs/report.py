@@ -39,7 +39,7 @@ def report(out: o.Out = Path("out"), since: Since = "", published: Published = N
     if not figure_folders(out):
         raise SpecError(f"{out} has no figure", "make one: ratebed run FIGURE")
     keep(out, published or [])
-    path, results, damaged, described = written(out, since)
+    path, results, damaged, described, _ = written(out, since)
     if as_json:
         told: Json = {"report": str(path.resolve()), "damaged": damaged, "validity": standing_rows(described)}
         print(json.dumps({**told, "claims": claims_json(results)}, indent=2))

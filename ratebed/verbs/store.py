@@ -68,9 +68,9 @@ def _brought_in(own: "Store", out: Path, anew: bool, on_cluster: bool, on: "Star
     from analysis.compaction import RUNS_HERE, writer
     from analysis.spark import java_answers
     from collectors.store.keeping import write_here
-    from harness.campaign import finished_runs
+    from ratebed.behind import readable_runs
 
-    folders, there = finished_runs(out), {} if anew else own.state().of_run
+    folders, there = readable_runs(out), {} if anew else own.state().of_run
     count = sum(folder.name not in there for folder in folders)
     bring = own.rebuild if anew else own.keep
     with own.in_use():
@@ -87,6 +87,7 @@ def _exchanged(out: Path, push: str, pull: str, spark_conf: Mapping[str, str]) -
     """Fetch runs from where packs are, then bring to where packs are wanted."""
     from collectors.packs import RunPacks
     from harness.campaign import finished_runs, prepare_folder
+    from ratebed.behind import readable_runs
 
     packs = {url: RunPacks(o.hadoop_place(url, spark_conf)) for url in (pull, push) if url}  # of both, before either
     if pull:
@@ -96,7 +97,7 @@ def _exchanged(out: Path, push: str, pull: str, spark_conf: Mapping[str, str]) -
         print(f"{pull}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
     if push:
         there = packs[push]
-        there.bring(finished_runs(out))
+        there.bring(readable_runs(out))
         there.tidy()
         print(f"{push}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
     return 0

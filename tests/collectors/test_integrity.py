@@ -15,10 +15,13 @@ from collectors import integrity, partials
 from collectors.integrity import (
     Brief,
     Damage,
+    NoRun,
+    OtherVersion,
     check_identity,
     check_run,
     is_whole,
     read_manifest,
+    readable,
     verified,
     verified_brief,
 )
@@ -57,6 +60,7 @@ def test_random_damage_is_always_seen(tmp_path: Path) -> None:
     ("damage", "says"),
     [
         (lambda run: (run / "samples.parquet").unlink(), "samples.parquet: No such file"),
+        (lambda run: (run / "manifest.json").unlink(), "manifest.json: No such file"),
         (lambda run: (run / "runs.parquet").write_bytes(b"PAR1"), "runs.parquet has 4 bytes"),
         (lambda run: (run / "logs" / "node1.log").write_bytes(b"hullo\n"), "logs/node1.log is not as it was written"),
         (lambda run: (run / "manifest.json").write_text('{"run_id": "x"}'), "manifest.json is not as it was written"),
@@ -93,6 +97,41 @@ def test_a_folder_of_another_schema_version_is_refused_in_one_line(tmp_path: Pat
     with pytest.raises(MachineError, match=says) as refused:
         read_manifest(run)
     assert "\n" not in str(refused.value)
+
+
+def test_tables_of_an_earlier_version_are_as_they_were_written(tmp_path: Path) -> None:
+    earlier, later = (write_small_run(tmp_path, schema_version=SCHEMA_VERSION + n, seed=n) for n in (-1, 1))
+    unlisted = tmp_path / "0123456789abcdef"
+    unlisted.mkdir()
+    (unlisted / "manifest.json").write_text('{"schema_version": 3}')
+    for run in (earlier, later, unlisted):
+        with pytest.raises(OtherVersion):
+            check_run(run)
+        (run / "samples.parquet").unlink(missing_ok=True)
+        with pytest.raises(Damage if run is earlier else OtherVersion):
+            check_run(run)
+
+
+def test_a_run_that_somebody_else_sets_aside_meanwhile_is_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    absent = tmp_path / "0123456789abcdef"
+    with pytest.raises(NoRun, match="run the experiment"):
+        verified(absent)
+    for part in ("_manifest", "_check_file"):
+        original = getattr(integrity, part)
+
+        def meddled(folder: str, *more: object) -> object:
+            set_aside(Path(folder))
+            return original(folder, *more)  # noqa: B023
+
+        run = write_small_run(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(integrity, part, meddled)
+            with pytest.raises(NoRun):
+                verified(run)
+    run, earlier = write_small_run(tmp_path), write_small_run(tmp_path, 2, schema_version=SCHEMA_VERSION - 1)
+    assert readable([absent, earlier, run]) == ([run], [earlier])
 
 
 def test_a_damaged_run_is_set_aside_and_written_anew(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from ratebed import judging
 from ratebed.options import make_request
 from ratebed.pipeline import SECTION, make_plan, sections
 from ratebed.settings import other_readings
+from ratebed.studio import Studio
 from ratebed.verbs.readings import _cells, _stands_in, _tried, readings
 from tests.ratebed import forced
 
@@ -63,7 +64,7 @@ def test_a_grid_over_what_nobody_declares(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_every_cell_is_judged_and_only_that_of_record_counts(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert readings([KEY], together=True, scale="tiny", jobs=1, out=tmp_path) == 0
     names = [KEY + cell for cell in ("", "~slo-text=9ms", "~slo-text=9ms~split=2", "~split=2")]
@@ -93,6 +94,17 @@ def test_every_cell_is_judged_and_only_that_of_record_counts(
     section |= {"run_ids": [], "doubtful": {run_id: ["invalid", "late"] for run_id in section["run_ids"]}}
     (elsewhere / SECTION).write_text(json.dumps(sealed(section)))
     assert readings([KEY], over=["split=2"], scale="tiny", jobs=1, out=tmp_path) == 0
+
+    finish = Studio.finish
+
+    def lost(studio: Studio) -> dict[str, str]:
+        problems = finish(studio)
+        (tmp_path / "tables" / f"{KEY}~split=2" / SECTION).unlink(missing_ok=True)
+        return problems
+
+    monkeypatch.setattr(Studio, "finish", lost)
+    assert readings([KEY], over=["split=2"], scale="tiny", jobs=1, out=tmp_path) == 1
+    assert f"{KEY}~split=2: not wholly in the report" in capsys.readouterr().out
 
 
 def test_a_claim_is_fitted_where_what_it_is_read_with_was_made_from_it(monkeypatch: pytest.MonkeyPatch) -> None:

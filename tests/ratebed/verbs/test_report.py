@@ -2,6 +2,8 @@
 
 import json
 import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
@@ -10,13 +12,22 @@ import pytest
 from analysis.report import Digitised
 from analysis.report.live import usage_over_time
 from collectors.integrity import Damage, forget
+from collectors.partials import PARTIAL, own_mark
 from collectors.schema import SCHEMA_VERSION
 from core.digests import sealed
 from core.errors import MachineError, SpecError
+from core.records import Json
 from ratebed import digitised
 from ratebed.behind import RUNS_LISTED, runs_of
+from ratebed.comparing import found_pairs
+from ratebed.options import make_request
+from ratebed.pairing import side_of
 from ratebed.pipeline import SECTION, section_of, sections
-from ratebed.verbs.clean import _uselessness
+from ratebed.produce import produce_figures
+from ratebed.results import load
+from ratebed.studio import Studio, _written
+from ratebed.verbs.clean import _uselessness, clean
+from ratebed.verbs.store import store
 from ratebed.verbs.verify import verify
 from tests import command
 from tests.runs import SPEC, write_small_run
@@ -117,15 +128,128 @@ def test_what_is_damaged_of_another_figure_does_not_end_a_run(out: Path) -> None
     assert not (out / "report" / f"figure-{KEY}.html").exists()
 
 
-def test_a_run_that_is_damaged_leaves_its_figure_out_of_the_report(out: Path) -> None:
+@pytest.mark.parametrize("lost", ["samples.parquet", "manifest.json"])
+def test_a_run_that_is_damaged_leaves_its_figure_out_of_the_report(out: Path, lost: str) -> None:
     run = write_small_run(out / "runs")
     folder = out / "tables" / KEY
     section = json.loads((folder / SECTION).read_text())
     (folder / SECTION).write_text(json.dumps(sealed(section | {"run_ids": [run.name]})))
-    (run / "samples.parquet").unlink()
+    (run / lost).unlink()
     done = command.ratebed("report", "--out", str(out))
-    assert done.returncode == 1 and f"damaged, left out: {KEY}: {run}: samples.parquet: No such file" in done.stdout
+    assert done.returncode == 1 and f"damaged, left out: {KEY}: {run}: {lost}: No such file" in done.stdout, done.stderr
     assert not (out / "report" / f"figure-{KEY}.html").exists()
+
+
+def drawn_anew(out: Path) -> tuple[int, list[str]]:
+    """The exit code of a command, and the figures that its report is without."""
+    code, summary = produce_figures(make_request([KEY], False, "tiny", 1, 1, out, []))
+    return code, summary["left_out"]
+
+
+def lose_section(out: Path) -> None:
+    (out / "tables" / KEY / SECTION).unlink()
+
+
+def lose_all(out: Path) -> None:
+    shutil.rmtree(out / "tables" / KEY)
+
+
+def lose_drawing(out: Path) -> None:
+    (out / "figures" / f"{KEY}.svg").unlink()
+
+
+def lose_run(out: Path) -> None:
+    run, section = write_small_run(out / "runs"), out / "tables" / KEY / SECTION
+    section.write_text(json.dumps(sealed(json.loads(section.read_text()) | {"run_ids": [run.name]})))
+    (run / "manifest.json").unlink()
+
+
+@pytest.mark.parametrize("lose", [lose_section, lose_all, lose_drawing, lose_run])
+def test_a_command_whose_figure_is_not_in_the_report_says_so_and_fails(
+    out: Path, lose: Callable[[Path], None], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish = Studio.finish
+
+    def meddled(studio: Studio) -> dict[str, str]:
+        problems = finish(studio)
+        lose(out)
+        return problems
+
+    assert drawn_anew(out) == (0, [])
+    monkeypatch.setattr(Studio, "finish", meddled)
+    assert drawn_anew(out) == (1, [KEY])
+    assert f"{KEY}: not wholly in the report" in capsys.readouterr().out
+
+
+def test_a_figure_that_another_command_writes_just_now_is_not_to_be_removed(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def looked_at(tables: dict[str, pd.DataFrame], folder: Path) -> Json:
+        files = _written(tables, folder)
+        with pytest.raises(MachineError, match="another command writes it just now; wait until") as other:
+            section_of(folder)
+        assert "remove" not in str(other.value)
+        seen.append(folder.name)
+        return files
+
+    shutil.rmtree(out / "tables" / KEY)
+    monkeypatch.setattr("ratebed.studio._written", looked_at)
+    assert drawn_anew(out) == (0, []) and seen == [KEY]
+    assert [path.name for path in (out / "tables").iterdir()] == [KEY], "the mark is gone"
+    lose_section(out)
+    ended = own_mark().rpartition("-")[0] + "-1"
+    (out / "tables" / f"{KEY}{ended}").mkdir()
+    with pytest.raises(MachineError, match="remove the folder and run"):
+        section_of(out / "tables" / KEY)
+
+
+def test_clean_that_is_interrupted_leaves_no_damaged_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = write_small_run(tmp_path / "runs")
+
+    def interrupted(folder: Path) -> None:
+        (folder / "manifest.json").unlink()
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("ratebed.verbs.clean._clean_machine", lambda: False)
+    monkeypatch.setattr("ratebed.verbs.clean.shutil.rmtree", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        clean(tmp_path, yes=True)
+    (left,) = (tmp_path / "runs").iterdir()
+    assert left.name.startswith(f"{run.name}{PARTIAL}") and verify(tmp_path) == 0
+
+
+def test_what_an_interrupted_clean_left_goes_with_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ended = own_mark().rpartition("-")[0] + "-1"
+    folders = [
+        tmp_path / f"store{ended}",
+        tmp_path / "runs" / f"0123456789abcdef{ended}",
+        tmp_path / "tables" / f"a{ended}",
+    ]
+    for folder in folders:
+        folder.mkdir(parents=True)
+    monkeypatch.setattr("ratebed.verbs.clean._clean_machine", lambda: False)
+    assert clean(tmp_path) == 0 and not any(folder.exists() for folder in folders)
+    assert capsys.readouterr().out == "removed 1 run folders\n"
+
+
+def test_runs_of_another_version_are_left_out_where_all_runs_are_asked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec = {**SPEC, "testbed": "virtual"}
+    one, _ = (
+        write_small_run(tmp_path / "runs", 1, spec=spec, started_at="2001-01-01"),
+        write_small_run(tmp_path / "runs", 2, spec=spec, schema_version=SCHEMA_VERSION - 1),
+    )
+    said = f"{tmp_path}: 1 run with tables of another schema version left out; `ratebed clean` removes them"
+    for asked in (found_pairs, partial(side_of, "one"), partial(store, build=True)):
+        asked(tmp_path)
+        assert capsys.readouterr().err == f"ratebed: {said}\n"
+    with pytest.warns(UserWarning, match="1 run with tables of another schema version left out"):
+        assert set(load(tmp_path).raw("samples").run_id) == {one.name}
 
 
 def test_runs_with_tables_of_another_version_are_as_if_they_were_elsewhere(tmp_path: Path) -> None:
@@ -147,6 +271,12 @@ def test_verify_tells_runs_of_another_version_from_damage(tmp_path: Path, capsys
     assert verify(tmp_path, aside=True) == 0 and older.is_dir()
     assert f"not read: {older}: tables of schema version" in (said := capsys.readouterr().out)
     assert said.endswith("0 runs and 0 figures read, 0 damaged\n")
+    kept = Path(shutil.copytree(runs, tmp_path / "kept")) / older.name
+    for table in older.glob("*.parquet"):
+        table.unlink()
+    assert verify(tmp_path) == 1 and f"damaged: {older}: runs.parquet: No such file" in capsys.readouterr().out
+    shutil.rmtree(older)
+    kept.rename(older)
     changed = write_small_run(runs, 3)
     manifest = json.loads((changed / "manifest.json").read_text())
     (changed / "manifest.json").write_text(json.dumps(manifest | {"schema_version": SCHEMA_VERSION - 1}))
