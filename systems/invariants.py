@@ -161,11 +161,13 @@ def _knows(entries: Entries, key: tuple[object, ...], value: int) -> bool:
 def _lost_by_crashes(history: RunHistory, node: str, lacking: Entries) -> bool:
     """Whether a node need not hold what it lacks: nothing is sent twice to whom it was sent once (each system says so).
 
-    That is what went from it or to it before its last life, and did not come again.  Where several nodes crashed, or
-    talk to some by way of others only, it may be what went from or to any of those.
+    That is what went from it or to it before its last life, and did not come again.  Where several nodes crashed,
+    talk to some by way of others only, or broadcast once what nobody passes on, it may be what went from or to any of
+    those.
     """
     crashed = [name for name, spans in history.outages.items() if spans]
-    if len(crashed) == 1 and getattr(history.config, "overlay", "full-mesh") == "full-mesh":
+    is_meshed = getattr(history.config, "overlay", "full-mesh") == "full-mesh"
+    if len(crashed) == 1 and is_meshed and getattr(history.config, "push", "") != "broadcast":
         crashed = [name for name in crashed if name == node]
     went = _entries(history, (content for name in crashed for content in _lives(history, name)[0]))
     told = _entries(history, _lives(history, node)[1])

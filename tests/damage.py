@@ -70,8 +70,8 @@ def swap(draw: random.Random, file: Path, others: list[Path]) -> None:
 
 def edit(draw: random.Random, file: Path, others: list[Path]) -> None:
     """A few bytes are others, more or fewer; of JSON, a value."""
-    if file.suffix == ".json":
-        content = json.loads(file.read_bytes())
+    content = content_of(file)
+    if isinstance(content, dict):
         content[draw.choice(sorted(content))] = draw.choice([None, "valid", 0, [], {}, "done"])
         file.write_text(json.dumps(content, indent=2, sort_keys=True))
         return

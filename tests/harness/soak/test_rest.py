@@ -72,6 +72,28 @@ def test_another_s_crash_excuses_nobody(monkeypatch: Patch) -> None:
     assert REPLICAS in breaches(crashed(COUNTED, "n3", "n1"))
 
 
+@pytest.mark.parametrize("push", ["broadcast", "none"])
+def test_a_broadcast_that_dies_with_its_node_reaches_those_who_were_cut_off_from_nobody(
+    push: str, monkeypatch: Patch
+) -> None:
+    """Gossip would: who has heard of it passes it on."""
+    apart: tuple[dict[str, object], ...] = (
+        {"kind": "partition", "at": "2s", "side": ["n1", "n3"]},
+        {"kind": "heal", "at": "8s", "side": ["n1", "n3"]},
+    )
+    once = schedule_of("crdt-counter", SoakRequest(4 * SECOND_NS, "n3", "ann"), push=push)
+    once = crashed(once, "n3", "")
+    once = replace(once, troubles=(*once.troubles, apart))
+    assert not breaches(once)
+    take = CounterNode._take
+
+    def deaf(node: CounterNode, message: Delta, sender: int, now_ns: int) -> list[Effect]:
+        return [] if node.node_id == "n2" else take(node, message, sender, now_ns)
+
+    monkeypatch.setattr(CounterNode, "_take", deaf)
+    assert (REPLICAS in breaches(once)) == (push == "none")
+
+
 def test_a_node_that_is_back_and_deaf_is_found(monkeypatch: Patch) -> None:
     take = CounterNode._take
 
