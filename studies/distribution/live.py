@@ -204,7 +204,6 @@ class LiveDeployment(TopicWindows):
         self._drain(play, int(counts[1:].sum()) + sum(other.message_count for other in others.values()))
         self.findings.played(begin_ns, begin_ns + span_ns)
         window = self._collect(play, block, others, start_ns, None if control else self._parts)
-        # The drain may be over before a fault of the last instants was carried out: of that nothing is excused.
         self.findings.disturbed(begin_ns, happened)
         self._crashed |= {fault.node for _, fault in happened if isinstance(fault, Crash)}
         return window
