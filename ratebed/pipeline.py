@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from collectors.integrity import is_whole
-from collectors.partials import PARTIAL, is_dead, partial_of
+from collectors.partials import PARTIAL, is_dead, is_partial, partial_of
 from core.digests import digest_of, is_sealed
 from core.errors import MachineError, SpecError
 from core.records import Json
@@ -231,8 +231,9 @@ def whole_sections(out: Path) -> tuple[dict[str, Json], list[str]]:
 
 def figure_folders(out: Path) -> list[Path]:
     """The folders in which figures left something: tables whose section is gone are damaged, too."""
-    files = (out / "tables").glob("*/*")
-    return sorted({path.parent for path in files if path.name == SECTION or path.suffix == ".parquet"})
+    # A mark beside them goes while others look: nobody looks into it.
+    folders = sorted(path for path in (out / "tables").glob("*") if path.is_dir() and not is_partial(path))
+    return [folder for folder in folders if (folder / SECTION).exists() or any(folder.glob("*.parquet"))]
 
 
 @contextmanager
