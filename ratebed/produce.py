@@ -50,7 +50,7 @@ def produce_figures(request: RunRequest) -> tuple[int, Json]:
     _print_failures(failures, len(plan.campaign.wanted))
     for what in damaged:
         print(f"damaged, left out of the report: {what}")
-    absent = _told_absent(written, names)
+    absent = _told_absent(written, {key: name for key, name in names.items() if key not in undrawn})
     asked = [result for result in results if set(result.claim.figures) & plan.run_ids.keys()]
     print(f"claims: {counts_line(asked) or 'none'}")
     print(f"report: {path.resolve()}")
@@ -86,7 +86,7 @@ def produce_readings(requests: Sequence[RunRequest]) -> int:
         for key, reason in undrawn.items():
             print(f"{key}: {reason}")
         failed |= bool(failures or undrawn)
-        made |= {(name := plan.settings[key].name(key)): name for key in plan.run_ids}
+        made |= {(name := plan.settings[key].name(key)): name for key in plan.run_ids if key not in undrawn}
     from ratebed.judging import summary_line
     from ratebed.reporting import report
 

@@ -181,6 +181,22 @@ def test_a_command_whose_figure_is_not_in_the_report_says_so_and_fails(
     assert f"{KEY}: not wholly in the report" in capsys.readouterr().out
 
 
+def test_a_figure_that_could_not_be_made_is_not_missed_twice(
+    out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    finish = Studio.finish
+
+    def fails(studio: Studio) -> dict[str, str]:
+        finish(studio)
+        lose_all(out)
+        return {KEY: "all of its runs failed"}
+
+    monkeypatch.setattr(Studio, "finish", fails)
+    assert drawn_anew(out) == (1, [])
+    said = capsys.readouterr().out
+    assert f"{KEY}: not drawn, all of its runs failed" in said and "not wholly in the report" not in said
+
+
 def test_a_figure_that_another_command_writes_just_now_is_not_to_be_removed(
     out: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
