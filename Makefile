@@ -18,11 +18,11 @@ bin := JAVA_HOME="$(CURDIR)/.java" .venv/bin
 compile = $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	--custom-compile-command "make lock"
 
-# Live tests mostly wait.  Who may make namespaces runs six at a time, each worker with a network of its own.
+# Live tests mostly wait.  Who may make namespaces runs so many at a time, each worker with a network of its own.
 apart = $(shell tests/apart.sh true 2>/dev/null && \
-	echo "--dist loadscope --no-loadscope-reorder --tx '6*popen//python=tests/apart.sh .venv/bin/python'")
+	echo "--dist loadscope --no-loadscope-reorder --tx '$(1)*popen//python=tests/apart.sh .venv/bin/python'")
 
-# Six at a time they may be late on a busy machine.  What failed runs once more, with the machine to itself, and is
+# So many at a time they may be late on a busy machine.  What failed runs once more, with the machine to itself, and is
 # then what it says; anything else than failed tests (code 1) stays what it was.
 again = || { [ $$? = 1 ] && echo "once more, alone: what failed" && \
 	$(bin)/python -m pytest -m live --last-failed --last-failed-no-failures none; }
@@ -85,12 +85,12 @@ test: lint ## formatter, linter, type checker, then the tests of up to a minute,
 
 # `make test-live again=` is strict.
 test-live:
-	@$(bin)/python -m pytest -m "live and not long" $(apart) $(again)
+	@$(bin)/python -m pytest -m "live and not long" $(call apart,6) $(again)
 
 test-long: setup ## the tests that take minutes: every figure at tiny scale, whole live figures, soak, mutations, fuzzing
 	@./bootstrap.sh test
 	@$(bin)/python -m pytest -m "long and not live and not night" --numprocesses 2 --dist loadscope
-	@$(bin)/python -m pytest -m "long and live and not night" $(again)
+	@$(bin)/python -m pytest -m "long and live and not night" $(call apart,2) $(again)
 	@$(MAKE) --no-print-directory --jobs=2 test-fuzz test-mutations test-soak
 
 test-night: setup ## long tests of what others test for the greater part: advice in full, figures with options, Pulsar's faults
