@@ -4,10 +4,13 @@ import json
 from collections.abc import Mapping, Sequence
 
 from core.records import Json
-from paper_figs.light import Series
+from paper_figs.drawing import INK, interval_curve
+from paper_figs.light import Axes, Series
+from paper_figs.style import Style
 
 Faults = Sequence[Json]
 NO_FAULT = "none"
+SPREAD = Style("darker: 95 % interval of an area's end", INK, "", "-")
 
 
 def crash(node: str, from_s: int, until_s: int | None = None, **restart: str) -> Faults:
@@ -50,3 +53,8 @@ def held(values: Series) -> list[float]:
 def edges(starts_s: Series, step_s: int) -> list[float]:
     """Of the stairs of intervals that begin at ``starts_s``."""
     return [*starts_s, starts_s.iloc[-1] + step_s]
+
+
+def end_band(axes: Axes, steps: Sequence[float], mean: Series, low: Series, high: Series) -> None:
+    """The 95 % interval of an area's end, a value a step between ``edges``; see ``SPREAD``."""
+    interval_curve(axes, steps, held(mean), held(low), held(high), SPREAD, width=0.0, stairs=True)

@@ -14,10 +14,10 @@ from analysis.verdicts import half_width
 from core.records import Options
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, crash, cut, edges, held, lasts_s, scenario_of
+from paper_figs.beyond.faults import NO_FAULT, SPREAD, crash, cut, edges, end_band, lasts_s, scenario_of
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, oracle, order_of, point, points_of
 from paper_figs.beyond.load import THRESHOLD, Load
-from paper_figs.drawing import INK, interval_curve, log_axis, note, panels, title
+from paper_figs.drawing import INK, log_axis, note, panels, title
 from paper_figs.figure import Figure, FigureTables
 from paper_figs.keys import bar_key, key, legend_above
 from paper_figs.light import Axes, Data, Drawing, Frame
@@ -35,7 +35,6 @@ AREAS = {  # kind of error: its key, and how dark it is
     "surplus": (Style("more admitted than by the oracle", "#555555", "", "-"), 0.9),
     "deficit": (Style("fewer admitted", "#555555", "", "-"), 0.45),
 }
-SPREAD = Style("darker: 95 % interval of an area's end", INK, "", "-")
 USUAL, LASTS = Style("the same without a fault", INK, "", "-"), Style("while the fault lasts", "#eeeeee", "", "-")
 ROOM = 120.0  # times their reach, above the curves, for words
 COUNTS = {"surplus": "greatest(more, 0)", "deficit": "greatest(-more, 0)", "lost": "lost", "offered": "offered"}
@@ -199,8 +198,8 @@ def _draw_curve(axes: Axes, part: Frame, usual: Frame, look: Style) -> None:
                 axes.stairs(sign * 100 * frame[kind] / frame.offered, edges(frame.t_s, STEP_S), **how)
     for kind, sign in zip(AREAS, (1, -1), strict=True) if len(part) else ():
         share, half = part[kind] / part.offered, part[half_of(kind)]
-        mean, low, high = (held(sign * 100 * end) for end in (share, (share - half).clip(lower=0), share + half))
-        interval_curve(axes, edges(part.t_s, STEP_S), mean, low, high, SPREAD, width=0.0, stairs=True)
+        ends = (sign * 100 * end for end in (share, (share - half).clip(lower=0), share + half))
+        end_band(axes, edges(part.t_s, STEP_S), *ends)
     axes.axhline(0, color=INK, linewidth=0.5)
     axes.tick_params(labelsize=7)
     axes.grid(visible=False)

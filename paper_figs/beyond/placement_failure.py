@@ -13,8 +13,20 @@ from analysis.verdicts import half_width
 from core.records import Json
 from core.units import SECOND_NS
 from harness.experiment import FEWER, Experiment, RunSpec, Scale
-from paper_figs.beyond.faults import NO_FAULT, Faults, crash, cut, edges, first_site, held, lasts_s, scenario_of
-from paper_figs.drawing import INK, TEXT, curve, interval_curve, panels
+from paper_figs.beyond.faults import (
+    NO_FAULT,
+    SPREAD,
+    Faults,
+    crash,
+    cut,
+    edges,
+    end_band,
+    first_site,
+    held,
+    lasts_s,
+    scenario_of,
+)
+from paper_figs.drawing import INK, TEXT, curve, panels
 from paper_figs.epulsar.runs import BROKER, PUBLIC_CODE, SWARMS_ON_PULSAR, is_on_pulsar, on_pulsar, placed
 from paper_figs.figure import Figure, FigureTables, Options
 from paper_figs.keys import bar_key, key, legend_above
@@ -29,7 +41,6 @@ STEP_S = 2
 RECOVERED = 0.05  # ours: of all messages; no further below the run without a fault
 FAULT = Style("while the fault lasts", "#888888", "", "-")
 AREA = Style("", "#555555", "", "-")
-SPREAD = Style("darker: 95 % interval of an area's end", INK, "", "-")
 USUAL = Style("within the bound, without a fault", INK, "", "-")
 HELD_NS = SECOND_NS  # ours: a message that takes longer waits for somebody's connection
 FAULTS = {
@@ -244,8 +255,7 @@ def _draw_panel(axes: Axes, part: Frame, look: Style, until_s: int) -> None:
     axes.stairs(due, steps, baseline=in_bound.to_numpy(), alpha=0.35, **area)
     axes.stairs(in_bound, steps, alpha=0.9, **area)
     for mean, half in ((in_bound, 100 * part.in_bound_half), (due, 100 * part.came_half)):
-        low, high = held((mean - half).clip(lower=0)), held((mean + half).clip(upper=100))
-        interval_curve(axes, steps, held(mean), low, high, SPREAD, width=0.0, stairs=True)
+        end_band(axes, steps, mean, (mean - half).clip(lower=0), (mean + half).clip(upper=100))
     curve(axes, steps, held(100 * part.usual_in_bound / part.due), USUAL, width=0.8, stairs=True)
 
 
