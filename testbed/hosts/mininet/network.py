@@ -30,6 +30,8 @@ DEBIAN = "/usr/lib/python3/dist-packages"  # where Debian's package is, which ot
 FABRIC = ""  # the one bridge of a topology whose switches are no tree
 FORWARDING_TIMEOUT_S = 10.0
 FORWARDING = "3"  # the state of a bridge's port
+# An interface that a namespace gets from now on has no address for IPv6 and says nothing by itself; ::1 stays.
+NO_IPV6 = "! test -d /proc/sys/net/ipv6 || echo 1 > /proc/sys/net/ipv6/conf/default/disable_ipv6"
 
 
 class MininetNode(Protocol):
@@ -156,12 +158,15 @@ class MininetNetwork:
                 time.sleep(0.01)
 
     def _add_nodes(self, topology: Topology, holders: Mapping[str, int]) -> None:
+        """Whose interfaces, when they get some, will speak IPv4 alone: links carry what is measured."""
         switches = [host.name for host in topology.hosts if host.role == SWITCH] if self.is_tree else [FABRIC]
         for number, name in enumerate(switches, 1):
             self.nodes[name] = self.net.addSwitch(f"s{number}", inNamespace=True)
         for number, host in enumerate(topology.machines, 1):
             mac, holder = f"02:00:00:00:{number >> 8:02x}:{number & 255:02x}", holders.get(host.name)
             self.nodes[host.name] = self.net.addHost(f"h{number}", mac=mac, inNamespace=holder is None, holder=holder)
+        for node in self.nodes.values():
+            run_in(node.pid, "sh", "-c", NO_IPV6)
 
     def _add_links(self, topology: Topology) -> None:
         pairs = [(link.a, link.b) for link in topology.links]
@@ -172,7 +177,7 @@ class MininetNetwork:
             self._ports[frozenset((a, b))] = {a: link.intf1.name, b: link.intf2.name}
 
     def _fix_neighbours(self, topology: Topology) -> None:
-        """No host asks for another's hardware address, and none speaks IPv6: links carry what is measured."""
+        """No host asks for another's hardware address: links carry what is measured."""
         hosts = [self.nodes[host.name] for host in topology.machines]
         for node in hosts:
             lines = [
@@ -180,7 +185,6 @@ class MininetNetwork:
                 for other in hosts
                 if other is not node
             ]
-            lines.append(f"address flush dev {node.defaultIntf()} scope link")
             run_in(node.pid, "ip", "-batch", "-", text="\n".join(lines) + "\n")
 
 

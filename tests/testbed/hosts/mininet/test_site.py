@@ -18,6 +18,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.faults import Crash, Handover, Heal, LinkDelay, LinkDuplication, LinkLoss, LinkReordering, Partition
 from testbed.hosts.capabilities import find_capability
 from testbed.hosts.cleaning import marked_processes
+from testbed.hosts.mininet.namespaces import run_in
 from testbed.hosts.mininet.site import NETEM, USER_SPACE, MininetSite
 from testbed.hosts.site import Program, Site, python_agent
 from testbed.hosts.state import read_state, start_time
@@ -82,6 +83,25 @@ def test_hosts_whose_kernel_lets_streams_wait_for_long_are_said_once(
     check_links(site)
     (note,) = [note for note in site.notes if note not in before]
     assert "kernel of n1, n2 lets" in note and "up to 120 s" in note
+
+
+def test_no_interface_says_anything_by_itself(make: Make) -> None:
+    """With an address for IPv6 it looks for routers whenever its carrier comes, and that counts as the load's bytes."""
+    site = make("full-mesh", nodes=2, delay="10ms")
+    assert site.network
+    for node in site.network.nodes.values():
+        for device in _interfaces(node.pid) - {"lo"}:
+            for word in ("down", "up"):
+                run_in(node.pid, "ip", "link", "set", "dev", device, word)
+    time.sleep(1)  # the kernel may tell of a carrier a second later
+    for node in site.network.nodes.values():
+        lines = Path(f"/proc/{node.pid}/net/if_inet6").read_text().splitlines()
+        assert len(_interfaces(node.pid)) > 1 and {line.split()[-1] for line in lines} <= {"lo"}
+
+
+def _interfaces(pid: int) -> set[str]:
+    lines = Path(f"/proc/{pid}/net/dev").read_text().splitlines()[2:]
+    return {line.partition(":")[0].strip() for line in lines}
 
 
 def test_tcp_moves_bulk_over_20_ms(make: Make) -> None:
