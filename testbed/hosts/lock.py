@@ -87,9 +87,14 @@ def holders(name: str = NAME) -> list[Holder]:
     ignored = {user.strip() for user in os.environ.get(BESIDE, "").split(",")}
     # Number Count Protocol Flags Type State Inode @Name: the inode tells a socket from a later one of that name.
     lines = [line.split() for line in read("/proc/net/unix").splitlines() if f" @{name}." in line]
-    signs = sorted((int(line[6]), line[7][1:]) for line in lines if line[3] == _LISTENING)
+    signs = sorted((int(line[6]), line[7][1:]) for line in lines if _is_sign(line, name))
     there = [holder for inode, sign in signs if (holder := _holder_of(inode, sign)) is not None]
     return [holder for holder in there if not ignored & {holder.user, str(holder.user_id)}]
+
+
+def _is_sign(line: list[str], name: str) -> bool:
+    """Whether it is of that form; names of sockets are anybody's, and may hold lines of their own."""
+    return len(line) == 8 and line[3] == _LISTENING and line[6].isdecimal() and line[7].startswith(f"@{name}.")
 
 
 @cache  # each is asked once: whoever asks stays in its queue, which has an end

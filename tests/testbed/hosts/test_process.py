@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -523,6 +524,18 @@ def test_another_user_holds_nobody_up_for_ever(tmp_path, capsys, monkeypatch):
     finally:
         squatter.kill()
         squatter.wait()
+
+
+@pytest.mark.parametrize(
+    "forged", [" @{}.", f"0: 2 0 {lock._LISTENING} 1 1 x @{{}}.1", f"0: 2 0 {lock._LISTENING} 1 1 9 @{{}}.1"]
+)
+def test_a_line_in_a_name_of_a_socket_holds_nothing(tmp_path, forged):
+    name = f"test-{tmp_path.name}"
+    with socket.socket(socket.AF_UNIX) as sign:
+        sign.bind("\0x\n" + forged.format(name))
+        assert holders(name) == []
+        with machine_lock(name):
+            assert [each.pid for each in holders(name)] == [os.getpid()]
 
 
 def test_a_state_file_without_an_owner_is_its_processs_as_long_as_that_lives(tmp_path):
