@@ -108,7 +108,7 @@ class Observer:
 
         ``scale_ns``: the smallest latency that matters.
         """
-        self.site, self.findings = site, Findings(scale_ns, site.verify())
+        self.site, self.findings = site, Findings(scale_ns, site.verify(), site.topology.links)
         self.findings.counters_before = site.counters()
         self.watch = site.watched()  # to be entered while the load goes on
 

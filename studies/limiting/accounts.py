@@ -10,6 +10,7 @@ from studies.limiting.users import NEVER
 from systems.api import Verdict
 from testbed.nodes.journal import NodeJournal
 from testbed.nodes.records import NodeRecords
+from testbed.topologies.topology import Link
 from testbed.trust.answers import account_of_answers, fault_windows, unanswered_rows
 from testbed.trust.fidelity import SCALE_NS
 
@@ -20,12 +21,14 @@ def records_of(
     users: Iterable[Sequence[int]],
     happened: NodeJournal,
     timeout_ns: int = 0,
+    links: Iterable[Link] = (),
 ) -> RequestJournal:
     """The journal of a run, but for what is no record: states, epoch, evidence.
 
     ``requests``: what was offered, by node.  ``nodes``: what they wrote down; verdicts are of what was handed on to
     them.  ``users``: rows as ``studies.limiting.users.RequestHost.collect`` writes them.  ``happened``: samples and
-    faults of the run itself.  ``timeout_ns``: how long nodes wait before they decide alone.
+    faults of the run itself.  ``timeout_ns``: how long nodes wait before they decide alone.  ``links``: the topology's,
+    before any fault.
 
     Of several verdicts on a request its user's counts, else the last one; those on no request that was offered do not.
     """
@@ -52,7 +55,7 @@ def records_of(
     answers = account_of_answers(
         np.array([at_ns for at_ns, *_ in verdicts.values()], np.int64),
         np.array([alone for *_, alone in verdicts.values()], bool),
-        fault_windows(journal.faults, timeout_ns, timeout_ns or SCALE_NS),
+        fault_windows(journal.faults, timeout_ns, timeout_ns or SCALE_NS, links),
         np.array([request.at_ns for _, request in offered if request.id not in verdicts], np.int64),
     )
     return RequestJournal(journal, instants, answers=answers)

@@ -139,7 +139,7 @@ class _Run:
             once = {name: status for name, status in statuses.items() if fleet.lives_count(name) == 1}
             self.journal.samples += lost_on_the_way(once, now_ns)
         timeout_ns = asked.system.timeout_ns(asked.config) if asked.system.timeout_ns else 0
-        shown = records_of(requests, nodes, self._users.collect(), self.journal, timeout_ns)
+        shown = records_of(requests, nodes, self._users.collect(), self.journal, timeout_ns, asked.topology.links)
         if asked.compare_replicas:
             shown.journal.samples += replica_rows(asked.system, asked.config, states, now_ns)
         return replace(shown, states=states, epoch_ns=self._play.epoch_ns, lost_servers=lost_servers)

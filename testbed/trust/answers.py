@@ -6,7 +6,7 @@ So it is with requests that nobody decides: latencies and rejections are of thos
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,10 +28,12 @@ from testbed.faults import (
     Restart,
     ServerCrash,
 )
+from testbed.topologies.topology import Link
 
 Window = tuple[int, int]  # from and until, both included
 ENDLESS = 2**63 - 1
-_LINKS = (LinkLoss.__name__, LinkDelay.__name__, LinkDuplication.__name__, LinkReordering.__name__)
+_LOSS = LinkLoss.__name__
+_LINKS = (_LOSS, LinkDelay.__name__, LinkDuplication.__name__, LinkReordering.__name__)
 _SLOW_SHARE = 10  # ours: of what matters, what a link's delay must be: it lies on each link, there and back
 UNDER_WAY_NS = SECOND_NS  # ours: a request that was due so shortly before a fault may have been lost by it
 
@@ -62,15 +64,19 @@ class AnswerAccount:
         return self.lost_count / due_count if due_count else None
 
 
-def fault_windows(faults: Iterable[tuple[int, Fault]], timeout_ns: int, scale_ns: int = 0) -> list[Window]:
+def fault_windows(
+    faults: Iterable[tuple[int, Fault]], timeout_ns: int, scale_ns: int = 0, links: Iterable[Link] = ()
+) -> list[Window]:
     """When faults, each with the instant at which it had really happened, excuse a missing answer, in order.
 
     They begin when they were to happen, for that takes a while.  A crash lasts until the node's restart, one of servers
-    for good, a partition until it heals, a disturbed link until its probability is 0 again, or what it holds packets
-    back for is less than a tenth of ``scale_ns``, the time that matters, under the name that handovers of its host have
+    for good, a partition until it heals, a disturbed link until its probability is 0 again, it loses no more than one
+    of ``links``, those of the topology, does of itself (than the worst, if all are set), or what it holds packets back
+    for is less than a tenth of ``scale_ns``, the time that matters, under the name that handovers of its host have
     given it; these and a clock that is set are over at once.  Everything excuses ``timeout_ns`` longer.
     """
     slow_ns = max(1, scale_ns // _SLOW_SHARE)
+    losses = {frozenset((link.a, link.b)): link.loss_probability for link in links}
     windows: list[Window] = []
     since_ns: dict[tuple[str, frozenset[str]], int] = {}  # what is wrong, and where -> since when
     for at_ns, fault in sorted(faults, key=lambda pair: pair[0]):
@@ -78,7 +84,8 @@ def fault_windows(faults: Iterable[tuple[int, Fault]], timeout_ns: int, scale_ns
             since_ns = {
                 (kind, _handed_over(kind, names, fault)): begin_ns for (kind, names), begin_ns in since_ns.items()
             }
-        kind, names, lasts = _change(fault, slow_ns)
+            losses = {_handed_over(_LOSS, names, fault): chance for names, chance in losses.items()}
+        kind, names, lasts = _change(fault, slow_ns, losses)
         if lasts:
             since_ns.setdefault((kind, names), min(at_ns, fault.at_ns))
             continue
@@ -95,7 +102,7 @@ def _handed_over(kind: str, names: frozenset[str], fault: Handover) -> frozenset
     return frozenset((fault.host, fault.point)) if is_it else names
 
 
-def _change(fault: Fault, slow_ns: int) -> tuple[str, frozenset[str], bool]:
+def _change(fault: Fault, slow_ns: int, losses: Mapping[frozenset[str], float]) -> tuple[str, frozenset[str], bool]:
     """What goes wrong, or (False) is over; where, no names being everywhere.  No kind: it is over at once."""
     match fault:
         case Crash(_, node):
@@ -108,7 +115,11 @@ def _change(fault: Fault, slow_ns: int) -> tuple[str, frozenset[str], bool]:
             return "cut off", frozenset(side), True
         case Heal(_, side):
             return "cut off", frozenset(side), False
-        case LinkLoss(_, a, b, chance) | LinkDuplication(_, a, b, chance) | LinkReordering(_, a, b, chance, _):
+        case LinkLoss(_, a, b, chance):
+            names = frozenset((a, b)) - {EVERY}
+            own = losses.get(names, 0.0) if names else max(losses.values(), default=0.0)
+            return _LOSS, names, chance > own
+        case LinkDuplication(_, a, b, chance) | LinkReordering(_, a, b, chance, _):
             return type(fault).__name__, frozenset((a, b)) - {EVERY}, chance > 0
         case LinkDelay(_, a, b, hold_ns):
             return LinkDelay.__name__, frozenset((a, b)) - {EVERY}, hold_ns >= slow_ns

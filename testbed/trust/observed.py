@@ -13,6 +13,7 @@ from collectors.probes import MACHINE, STOPPED, Seen
 from core.records import Int64
 from testbed.faults import Fault
 from testbed.hosts.site import PathMeasure
+from testbed.topologies.topology import Link
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.answers import AnswerAccount, Window, fault_windows
 from testbed.trust.evidence import RunEvidence
@@ -31,6 +32,7 @@ class Findings:
 
     slo_ns: int
     paths: Sequence[PathMeasure]
+    links: Sequence[Link] = ()  # of the topology, before any fault
     rows: list[Row] = field(default_factory=list)
     spans_ns: list[tuple[int, int]] = field(default_factory=list)  # of load, CLOCK_REALTIME
     lateness_ns: list[Int64] = field(default_factory=list)
@@ -61,7 +63,7 @@ class Findings:
     def disturbed(self, epoch_ns: int, faults: Iterable[tuple[int, Fault]]) -> None:
         """Declared faults happened, each at its instant since ``epoch_ns`` of CLOCK_REALTIME."""
         faults = list(faults)
-        windows = fault_windows(faults, 0, self.slo_ns)
+        windows = fault_windows(faults, 0, self.slo_ns, self.links)
         self.fault_windows += [(epoch_ns + begin_ns, epoch_ns + end_ns) for begin_ns, end_ns in windows]
         self.faulty = self.faulty or bool(fault_windows(faults, 0))
 

@@ -16,6 +16,7 @@ from testbed.faults import (
     Partition,
     Restart,
 )
+from testbed.topologies.topology import Link
 from testbed.trust.answers import (
     ENDLESS,
     UNDER_WAY_NS,
@@ -67,6 +68,19 @@ def test_a_disturbed_link_is_called_otherwise_once_its_host_is_handed_over():
         loss = LinkLoss(100, "h", before, 0.1), Handover(120, "h", "s2"), LinkLoss(130, "h", after, 0.0)
         assert windows(*loss) == [(100, 140), (120, 130)]
     assert windows(Crash(100, "h"), Handover(120, "h", "s2"), Restart(130, "h")) == [(100, 140), (120, 130)]
+
+
+def test_a_loss_ends_where_a_link_loses_as_its_topology_says():
+    def excused(*losses: Fault) -> list[tuple[int, int]]:
+        links = Link("h", "s1", 0, loss_probability=0.01), Link("s1", "s2", 0, loss_probability=0.05)
+        return fault_windows([(fault.at_ns, fault) for fault in losses], TIMEOUT, links=links)
+
+    assert excused(LinkLoss(100, "h", "s1", 0.2), LinkLoss(150, "s1", "h", 0.01)) == [(100, 160)]
+    assert excused(LinkLoss(100, "h", "s1", 0.2), LinkLoss(150, "s1", "h", 0.05)) == [(100, ENDLESS)]
+    assert excused(LinkLoss(100, "*", "*", 0.2), LinkLoss(150, "*", "*", 0.05)) == [(100, 160)]
+    moved = LinkLoss(100, "h", "s1", 0.2), Handover(120, "h", "s2"), LinkLoss(150, "h", "s2", 0.01)
+    assert excused(*moved) == [(100, 160), (120, 130)]
+    assert excused(LinkDuplication(100, "h", "s1", 0.01)) == [(100, ENDLESS)], "of itself no link does that"
 
 
 def test_what_does_not_end_excuses_all_the_rest():

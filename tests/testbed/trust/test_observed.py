@@ -7,7 +7,8 @@ import pytest
 from collectors.probes import MACHINE, STOPPED, Probes
 from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
-from testbed.faults import Crash, Heal, LinkDelay, Partition, Restart
+from testbed.faults import Crash, Heal, LinkDelay, LinkLoss, Partition, Restart
+from testbed.topologies.topology import star
 from testbed.trust.accounts import DeliveryAccount
 from testbed.trust.answers import AnswerAccount
 from testbed.trust.fidelity import Spread, Standstill, judge
@@ -151,6 +152,15 @@ def test_a_link_that_takes_hardly_longer_explains_no_stop(hold_ns: int, inside: 
     assert findings.faulty, "its links are not those of other runs"
     told = Told([(5 * SECOND_NS, "redis-n1", STOPPED, 3.0 * SECOND_NS)])
     assert list(findings.observation(told).standstills or ()) == [Standstill("redis-n1", 3 * SECOND_NS, inside)]
+
+
+def test_a_stop_after_a_link_is_as_its_topology_says_is_not_excused() -> None:
+    findings = Findings(MILLISECOND_NS, (), star(2, "0ms", loss_probability=0.01).links)
+    losses = LinkLoss(SECOND_NS, "hub", "n1", 0.2), LinkLoss(2 * SECOND_NS, "hub", "n1", 0.01)
+    findings.disturbed(0, [(loss.at_ns, loss) for loss in losses])
+    seen = findings.observation(Told([(5 * SECOND_NS, "redis-n1", STOPPED, 3.0 * SECOND_NS)]))
+    assert seen.faulty and seen.standstills == (Standstill("redis-n1", 3 * SECOND_NS, False),)
+    assert judge(seen).validity == "invalid"
 
 
 @pytest.mark.parametrize(
