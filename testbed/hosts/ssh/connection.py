@@ -16,6 +16,7 @@ from testbed.hosts.ssh.inventory import Machine
 CONNECT_S = 10.0
 COMMAND_S = 30.0
 KEEP_ALIVE_S = 5
+SAID_BYTES = 4 << 20  # by a command (ours), unless a file is what it says
 _PART = 1 << 16
 _FULL = "No space left"
 
@@ -106,8 +107,13 @@ class SshConnection:
             raise self.wrong(f"no session: {str(error) or type(error).__name__}", fix) from None
         return channel
 
-    def run(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> "CompletedProcess[bytes]":
-        """Run a command to its end, with ``data`` as its input; MachineError where it does not end in time."""
+    def run(
+        self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S, most_bytes: int = SAID_BYTES
+    ) -> "CompletedProcess[bytes]":
+        """Run a command to its end, with ``data`` as its input.
+
+        MachineError where it does not end in time, or says more than ``most_bytes``.
+        """
         until_s = time.monotonic() + timeout_s
         channel = self.open(command, timeout_s)
         try:
@@ -117,7 +123,8 @@ class SshConnection:
                     channel.settimeout(max(0.001, until_s - time.monotonic()))
                     view = view[channel.send(view[:_PART]) :]
                 channel.shutdown_write()
-            out, err = (self._read(receive, channel, until_s) for receive in (channel.recv, channel.recv_stderr))
+            receivers = channel.recv, channel.recv_stderr
+            out, err = (self._read(receive, channel, until_s, most_bytes) for receive in receivers)
             if not channel.status_event.wait(max(0.0, until_s - time.monotonic())):
                 raise TimeoutError
             if channel.exit_status < 0:
@@ -128,9 +135,11 @@ class SshConnection:
         finally:
             channel.close()
 
-    def done(self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S) -> bytes:
+    def done(
+        self, command: str, data: bytes = b"", timeout_s: float = COMMAND_S, most_bytes: int = SAID_BYTES
+    ) -> bytes:
         """As ``run``; MachineError with what it said where it fails."""
-        done = self.run(command, data, timeout_s)
+        done = self.run(command, data, timeout_s, most_bytes)
         if done.returncode:
             lines = lines_of(done.stderr) or [f"code {done.returncode}"]
             last = next((line for line in lines if _FULL in line), lines[-1])[:300]
@@ -153,15 +162,17 @@ class SshConnection:
         """Close it, with all that goes over it."""
         self._client.close()
 
-    @staticmethod
-    def _read(receive: Callable[[int], bytes], channel: paramiko.Channel, until_s: float) -> bytes:
-        parts: list[bytes] = []
-        while True:
+    def _read(
+        self, receive: Callable[[int], bytes], channel: paramiko.Channel, until_s: float, most_bytes: int
+    ) -> bytes:
+        said = bytearray()
+        while len(said) <= most_bytes:
             channel.settimeout(max(0.001, until_s - time.monotonic()))
             part = receive(_PART)
             if not part:
-                return b"".join(parts)
-            parts.append(part)
+                return bytes(said)
+            said += part
+        raise self.wrong(f"a command says more than {most_bytes >> 20} MiB", "is it the machine that you mean?")
 
     def _not_connected(self, error: Exception, timeout_s: float) -> Exception:
         """The same with the machine's name and what mends it; the error itself, if it is a bug of ours."""

@@ -17,6 +17,7 @@ from testbed.hosts.ssh.keeping import Keeping
 from testbed.hosts.ssh.shipping import Shipped, script, ship
 
 FILE_S = 120.0
+FILE_BYTES = 4 << 30  # of one that comes back, records for the most part (ours)
 SEEN_S = 120.0  # of what a long run's probes have seen, megabytes
 PROMPT_S = 5.0
 SILENCE_S = 30.0  # for so long a keeper waits for a word of ours
@@ -97,7 +98,7 @@ class RemoteHost:
         """Read a file there, and remove it."""
         self._check()
         path = quote(self.place(relative))
-        return self.connection.done(script(f"cat {path}; rm -f {path}"), timeout_s=FILE_S)
+        return self.connection.done(script(f"cat {path}; rm -f {path}"), timeout_s=FILE_S, most_bytes=FILE_BYTES)
 
     def measured_offset(self) -> Offset:
         """Its clock against ours, now."""
