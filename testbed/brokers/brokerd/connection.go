@@ -34,11 +34,11 @@ type connection struct {
 	// Under the ingress' mutex, written by this goroutine only.
 	topics    map[*topic]struct{} // that it has published
 	publisher int64
+	admitted  bool
 
 	guest     *guest
 	admitBy   time.Time // when its time as a guest ends
 	greeted   bool
-	admitted  bool
 	inCommand bool
 	inRead    int // publications that ended in the bytes read last
 
@@ -219,7 +219,9 @@ func (c *connection) isGuest() bool { return !c.admitted || !c.greeted }
 
 // widen gives a connection that has shown the token the memory of a publisher's.
 func (c *connection) widen() {
+	c.ingress.mutex.Lock()
 	c.admitted = true
+	c.ingress.mutex.Unlock()
 	rest := c.reader.buffer[c.reader.begin:c.reader.end]
 	c.reader.buffer = make([]byte, inputBytes)
 	c.reader.begin, c.reader.end = 0, copy(c.reader.buffer, rest)

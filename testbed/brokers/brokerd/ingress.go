@@ -198,7 +198,7 @@ func (in *ingress) dismiss(t *topic, numbers []int64, frame string) dismissal {
 		_, its := c.topics[t]
 		_, named := wanted[c.publisher]
 		switch {
-		case numbers == nil && !its, numbers != nil && !named:
+		case !c.admitted, numbers == nil && !its, numbers != nil && !named:
 			continue
 		case c.publisher == publisherUnknown:
 			found.Closed++

@@ -221,6 +221,25 @@ func TestIdentityHeartbeatAndFarewell(t *testing.T) {
 	expectPastHearts(t, ours, frameResponse, "CLOSE")
 }
 
+// Whoever has not shown the token is nobody's publisher, whatever number it says it has.
+func TestAGuestIsNotDismissed(t *testing.T) {
+	in := testIngress(t, true)
+	go in.run()
+	its := testTopic(t, in, "t")
+	guest := connect(t, in.listener.Addr())
+	write(t, guest, append([]byte("IDENTIFY\n"), sized(`{"client_id":"p7","heartbeat_interval":-1}`)...))
+	expect(t, guest, frameResponse, "OK")
+	for _, told := range []int{0, 1} {
+		if gone := in.dismiss(its, []int64{7}, "MIGRATE 10.0.0.1:4150"); gone.Told != told || len(gone.Missing) != 1-told {
+			t.Errorf("%+v", gone)
+		}
+		if told == 0 {
+			admitted(t, guest)
+		}
+	}
+	expect(t, guest, frameResponse, "MIGRATE 10.0.0.1:4150")
+}
+
 func TestSilenceEndsAConnection(t *testing.T) {
 	t.Parallel()
 	in := testIngress(t, true)
