@@ -190,6 +190,22 @@ def test_twins_unlike_them_are_not(case: Case, perturbation: str) -> None:
     check_spoiled(case, perturbation)
 
 
+def test_keys_of_one_run_are_one_sample():
+    points = staleness_tables()[POINTS]
+    points = points[points.repetition < 3]
+    once = points[points.repetition == 0]
+    four = pd.concat([once, once.assign(key=once.key + " again")])
+    assert set(four[four.name == "haproxy"].groupby(["place", "sweep", "factor"]).size()) == {4}
+    for claim, (server, _) in CHECKED.items():
+        assert verdict(claim, {POINTS: four}) is Judgement.UNDECIDED
+        off = points.assign(
+            **{GRANTED: points[GRANTED] * (1 + 0.03 * (points.repetition - 1) * (points.name == server))}
+        )
+        found = deployed_staleness.measure_twin(server, TWIN_OF[server], {POINTS: off})
+        assert {check.interval.count for check in found.exact} == {3}
+        assert verdict(claim, {POINTS: off}) is Judgement.UNDECIDED, "whole runs are off, with all of their keys"
+
+
 def test_every_claim_has_a_case_and_waits_for_its_figure():
     assert [claim.id for claim in deployed_staleness.CLAIMS] == [case.claim for case in CASES]
     assert {judge(claim, {"srtm-fig4/runs": None}).judgement for claim in deployed_staleness.CLAIMS} == {
