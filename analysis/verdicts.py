@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from core.records import Options
+from core.records import Float64, Options
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,20 +62,31 @@ class Interval:
     count: int
 
 
-def t_interval(samples: Sequence[float], error: float = 0.05) -> Interval:
-    """Mean and 1 - ``error`` interval of ``samples``; identical samples give a point (a deterministic quantity)."""
+def t_interval(samples: Sequence[float], error: float = 0.05, resolution: float = 0.0) -> Interval:
+    """Mean and 1 - ``error`` interval of ``samples``; identical samples give a point (a deterministic quantity).
+
+    ``resolution``: what samples are rounded to.  They deviate as much as rounding does at least: if they are
+    identical, that proves no more.
+    """
     values = np.asarray(samples, float)
     values = values[~np.isnan(values)]
     if len(values) == 0:
         return Interval(float("nan"), -inf, inf, 0)
     if len(values) == 1:
         return Interval(float(values[0]), -inf, inf, 1)
-    if values.min() == values.max():  # their computed mean may differ in the last bit, and a bound is a bound
+    if (
+        values.min() == values.max() and not resolution
+    ):  # their computed mean may differ in the last bit, and a bound is a bound
         return Interval(float(values[0]), float(values[0]), float(values[0]), len(values))
     if not np.isfinite(values).all():
         return Interval(float(values.mean()), -inf, inf, len(values))
-    mean, half = float(values.mean()), half_width(len(values), error) * float(values.std(ddof=1))
+    mean, half = float(values.mean()), half_width(len(values), error) * _deviation(values, resolution)
     return Interval(mean, mean - half, mean + half, len(values))
+
+
+def _deviation(values: Float64, resolution: float) -> float:
+    """Their standard deviation, at least that of rounding to ``resolution``."""
+    return max(float(values.std(ddof=1)), resolution / 12**0.5)
 
 
 @cache
@@ -96,11 +107,12 @@ class Check:
     high: float = inf
     published: float | None = None
     unit: str = ""
+    resolution: float = 0.0  # what samples are rounded to
 
     @property
     def interval(self) -> Interval:
         """Mean and interval of the samples."""
-        return t_interval(self.samples)
+        return t_interval(self.samples, resolution=self.resolution)
 
     def status(self, minimum_repetitions: int, family: int = 1) -> Status:
         """Does the check, one of a ``family``, hold?  Too few samples: unsure; an infinite mean proves no ratio."""
@@ -109,7 +121,7 @@ class Check:
             return Status.UNSURE
         if isfinite(interval.mean) and self.low <= interval.low and interval.high <= self.high:
             return Status.HOLDS
-        wide = t_interval(self.samples, 0.05 / family)
+        wide = t_interval(self.samples, 0.05 / family, self.resolution)
         if wide.high < self.low or wide.low > self.high:
             return Status.FAILS
         return Status.UNSURE
@@ -124,7 +136,8 @@ class Check:
         if len(values) < 2:
             return None
         distance = min(abs(float(values.mean()) - bound) for bound in (self.low, self.high))
-        wanted = distance / float(values.std(ddof=1)) if values.min() < values.max() else inf
+        varied = values.min() < values.max() or self.resolution
+        wanted = distance / _deviation(values, self.resolution) if varied else inf
         if half_width(REPETITIONS_MAXIMUM) > wanted:
             return None
         return bisect_left(range(REPETITIONS_MAXIMUM), -wanted, lo=2, key=lambda count: -half_width(count))

@@ -6,6 +6,7 @@ A limiter of Pulsar's is made anew, and full, whenever it is set: who shares eac
 in that, too.  Ours throughout: PIP-82 says how brokers agree, and not how well.
 """
 
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -47,6 +48,7 @@ LOADS = {"even": (EVEN, EVEN), "skewed": (HOT, HOT), "moving": (EVEN, HOT)}  # b
 WITHIN, BEYOND = 0.9, 1.5  # offered, of the quota
 NEAR, FAR = 0, 40  # ms, one way, between any two brokers
 STEP_S = 0.1  # in which messages are counted
+APART_S = 2**0.5  # what a difference of two times, each of whole seconds, is rounded to
 OFF = 0.1  # ours: a second is right whose messages are at most so much more or less
 TESTBED = "mininet"
 FACTORS = {
@@ -272,23 +274,32 @@ def measure_q3(tables: Tables) -> Evidence:
 
     Where one of them never is, the difference is at least what there is of it; KeyError where neither is.
     """
-    adaptor, group = (_runs(tables, "settled_s", way, "moving") for way in (ADAPTOR, GROUP))
+    adaptor, group = (_settled(tables, way) for way in (ADAPTOR, GROUP))
     if (np.minimum(adaptor, group) >= NEVER_S).any():
         raise KeyError("a run in which one of both is right by its end")
-    return Evidence((above("TB Adaptor minus resource group", samples(adaptor - group), 0.0, "s"),))
+    later = above("TB Adaptor minus resource group", samples(adaptor - group), 0.0, "s")
+    return Evidence((replace(later, resolution=APART_S),))
 
 
 def measure_q4(tables: Tables) -> Evidence:
     """An interval is long beside 40 ms: what moves settles as soon, within one; KeyError where somebody never does."""
     checks = []
     for way in (GROUP, ADAPTOR):
-        far, near = (_runs(tables, "settled_s", way, "moving", delay_ms=delay_ms) for delay_ms in (FAR, NEAR))
+        far, near = (_settled(tables, way, delay_ms) for delay_ms in (FAR, NEAR))
         if (np.maximum(far, near) >= NEVER_S).any():
             raise KeyError(f"a run in which {way} is right by its end")
         label = f"{way}: settled at {FAR} minus {NEAR} ms"
         checks.append(at_most(f"{label}, at most", samples(far - near), SELDOM_S, "s"))
         checks.append(at_least(f"{label}, at least", samples(far - near), -SELDOM_S, "s"))
-    return Evidence(tuple(checks))
+    return Evidence(tuple(replace(check, resolution=APART_S) for check in checks))
+
+
+def _settled(tables: Tables, way: str, delay_ms: float = NEAR) -> Series:
+    """Seconds after the shift, by repetition; KeyError where nothing was off, as of who limits nothing."""
+    seconds = _runs(tables, "settled_s", way, "moving", delay_ms=delay_ms)
+    if (seconds <= 0).any():
+        raise KeyError(f"a run in which the shift puts {way} off")
+    return seconds
 
 
 Q1 = "Within the quota, publishers of an uneven load wait less under a resource group than under even, fixed parts."

@@ -1,6 +1,7 @@
 """How claims are judged: intervals, checks, verdicts."""
 
 from collections import Counter
+from dataclasses import replace
 from math import inf, isnan, nan
 
 import numpy as np
@@ -105,6 +106,18 @@ def test_just_outside_the_tolerance_fails():
     assert verdicts.within("c", (2.5, 2.5), 2.0).status(2) is Status.HOLDS
     outside = float(np.nextafter(2.5, 3))
     assert verdicts.within("c", (outside, outside), 2.0).status(2) is Status.FAILS
+
+
+def test_rounded_samples_that_agree_are_not_sure():
+    twice = Check("c", (-2.0, -2.0), low=0.0, unit="s")
+    assert twice.status(2) is Status.FAILS
+    rounded = replace(twice, resolution=1.0)
+    assert rounded.status(2) is Status.UNSURE and rounded.repetitions_wanted() == 3
+    half = half_width(2) / 12**0.5
+    assert (rounded.interval.low, rounded.interval.high) == pytest.approx((-2 - half, -2 + half))
+    assert replace(rounded, samples=(-2.0,) * 3).status(2) is Status.FAILS
+    wide = Check("c", WIDE, resolution=1.0)
+    assert wide.interval == t_interval(WIDE), "they deviate by more than that"
 
 
 # --- verdicts ------------------------------------------------------------------------------------

@@ -171,6 +171,23 @@ def test_of_who_never_settles_nobody_says_how_fast() -> None:
     assert late.judgement is Judgement.REPRODUCED, "it is later by that much at least"
 
 
+def test_of_who_limits_nothing_nobody_says_how_fast() -> None:
+    for claim, nobody in (("Q3", [GROUP]), ("Q3", [GROUP, ADAPTOR]), ("Q4", [GROUP]), ("Q4", list(WAYS))):
+        runs = tables()[RUNS]
+        at_once = runs.assign(settled_s=runs.settled_s.mask(runs.way.isin(nobody), 0.0))
+        found = judge(claim_called(claim), {RUNS: at_once})
+        assert found.judgement is Judgement.UNDECIDED and "the shift puts" in found.problem
+
+
+def test_two_runs_of_whole_seconds_that_agree_are_not_sure() -> None:
+    runs = tables()[RUNS]
+    runs = runs[runs.repetition < 2].assign(settled_s=28.0)
+    sooner = {RUNS: runs.assign(settled_s=runs.settled_s.mask(runs.way == ADAPTOR, 26.0))}
+    found = judge(claim_called("Q3"), sooner)
+    assert found.judgement is Judgement.UNDECIDED and not found.problem
+    assert judge(claim_called("Q4"), sooner).judgement is Judgement.REPRODUCED, "within 5 s they are for sure"
+
+
 def test_every_claim_has_a_case_and_waits_for_its_figure() -> None:
     assert {claim.id for claim in quota.CLAIMS} == {case.claim for case in CASES}
     assert {judge(claim, {"srtm-fig4/runs": None}).judgement for claim in quota.CLAIMS} == {Judgement.NOT_RUN}
