@@ -21,24 +21,24 @@ MEASURES = (*ERRORS, "bytes_per_request")
 def envelopes(runs: Frame) -> Frame:
     """One row a setting on a limiter's lower envelope and measure: mean, low, high, count of the judging repetitions.
 
-    load, name, period, overlay, setting, step (0: the cheapest), measure.  Of ``runs`` as ``limiters.measured`` makes
-    them those count that have the base's nodes and network.  Where there is no other repetition, the tuning one
-    judges too.
+    load, name, period, overlay, setting, step (0: the cheapest), measure, is_judged.  Of ``runs`` as
+    ``limiters.measured`` makes them those count that have the base's nodes and network.  Where there is no other
+    repetition, nothing is judged: the values are those of the tuning one.
     """
     runs = runs[runs.name.isin(order_of(runs.name)) & (runs.delay == 1) & (runs.loss == 0) & (runs["skew"] == "0ms")]
     runs = runs[runs.nodes == runs.nodes.mode().iloc[0]] if len(runs) else runs
     tuned = [is_tuned(*run) for run in zip(runs.name, runs.overlay, strict=True)]
     runs = runs[np.array(tuned, bool)]
     tuning, judging = runs[runs.repetition == TUNING], runs[runs.repetition != TUNING]
-    kept = chosen(tuning)
+    is_judged = len(judging) > 0
     rows = []
-    for setting in kept.itertuples(index=False):
+    for setting in chosen(tuning).itertuples(index=False):
         key = [getattr(setting, column) for column in SETTING]
-        judged = judging if len(judging) else tuning
+        judged = judging if is_judged else tuning
         for column, value in zip(SETTING, key, strict=True):
             judged = judged[judged[column] == value]
         rows += [((*key, setting.step, measure), list(judged[measure].astype(float))) for measure in MEASURES]
-    return interval_table([*SETTING, "step", "measure"], rows)
+    return interval_table([*SETTING, "step", "measure"], rows).assign(is_judged=is_judged)
 
 
 def chosen(tuning: Frame) -> Frame:

@@ -31,6 +31,7 @@ ROWS = {
 }
 TEXTS = {"0.0": "none", "0ms": "0", "full-mesh": "full\nmesh", "random": "ran-\ndom"}
 
+NOT_JUDGED = "NOT JUDGED: one repetition, of which each limiter's settings were chosen by these very errors."
 STEADY = 3.0  # r T / c: below it, hardly a bucket is used up and refilled
 
 Point = tuple[float, float]
@@ -58,7 +59,8 @@ def draw(tables: FigureTables) -> Drawing:
         _draw_row(row, sweeps, measure, names)
     legend_above(below, [key(style_of(name)) for name in names], min(10, max(1, len(names))), below=True)
     if len(loads):
-        above.suptitle(offered(loads), fontsize=8, x=0.01, ha="left")
+        text = offered(loads) if tuned.is_judged.all() else f"{offered(loads)}\n{NOT_JUDGED}"
+        above.suptitle(text, fontsize=8, x=0.01, ha="left")
     return sheet
 
 

@@ -184,6 +184,16 @@ def test_settings_are_chosen_on_one_repetition_and_judged_on_the_others() -> Non
     assert over.loc["3s", ["mean", "count"]].tolist() == [0.6, 2] and over.loc["300ms", "mean"] == 0.9
 
 
+def test_a_single_repetition_judges_nothing_and_the_sheet_says_so() -> None:
+    once = [tried("3s", 10, 0.3, 0.1, 0), tried("1s", 20, 0.2, 0.1, 0)]
+    for rows, is_judged in ((once, False), ([*once, *(row | {"repetition": 1} for row in once)], True)):
+        tuned = envelopes_of(rows)
+        assert set(tuned.is_judged) == {is_judged}
+        tables = {"sweeps": means_of([{"name": ORACLE}]), "envelopes": tuned, "facts": pd.DataFrame([WHAT])}
+        said = plane.FIGURE.draw(tables).subfigs[0].get_suptitle()
+        assert ("NOT JUDGED" in said) != is_judged and "SYNTHETIC" in said
+
+
 def test_values_are_in_order() -> None:
     def order(values: list[str]) -> list[str]:
         return values_in_order(pd.DataFrame({"value": values}))
