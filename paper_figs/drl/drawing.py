@@ -61,8 +61,8 @@ def _draw_by_rtt(axes: Axes, part: Frame, runs: Frame) -> None:
         if mine.empty:
             continue
         if name not in shifts:
-            level = geometric(samples(mine.p99_ms)).mean
-            drawing.curve(axes, ends, [level, level], look)
+            level = geometric(samples(mine.p99_ms))
+            drawing.interval_curve(axes, ends, [level.mean] * 2, [level.low] * 2, [level.high] * 2, look)
         else:
             at, intervals = intervals_by(mine, "rtt_ms", "p99_ms", geometric)
             drawing.interval_points(axes, [10 ** shifts[name] * trip for trip in at], intervals, look, joined=True)

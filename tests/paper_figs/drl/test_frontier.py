@@ -9,7 +9,8 @@ from harness.experiment import SCALES
 from paper_figs.drl import frontier
 from paper_figs.drl.drawing import LOOKS, draw
 from paper_figs.drl.steady import CENTRAL, COUNTER, IDEAL, LB, SPLIT, SRTM, told
-from tests.paper_figs.tables import Case, Frames, check_published, check_spoiled, parametrised, scaled, swapped
+from paper_figs.intervals import geometric
+from tests.paper_figs.tables import Case, Frames, check_published, check_spoiled, ends_of, parametrised, scaled, swapped
 
 KEY = "drl-frontier/runs"
 
@@ -157,6 +158,27 @@ def test_who_is_behind_each_time_does_not_tie_for_one_outlier() -> None:
         found.loc[rows, "p99_ms"] = [outlier_ms if n == 3 else 40.0 for n in found[rows].repetition]
         won = cell(found, 100.0)
         assert ("leases" in set(won.sharing)) == tied, "as much as it is ahead once, it may be chance"
+
+
+def test_the_winner_has_the_lowest_number_in_spite_of_an_outlier() -> None:
+    found = runs().assign(debt_ms=0.0)
+    found = found[found.sharing.isin([SPLIT, "leases", IDEAL]) & (found.system == LB) & (found.group_size == 1)]
+    for sharing, p99s in ((SPLIT, [1.0, 1.0, 1.0, 1.0, 1e4]), ("leases", [10.0] * 5)):
+        rows = found.sharing == sharing
+        found.loc[rows, "p99_ms"] = [p99s[n] for n in found[rows].repetition]
+    won = cell(found, 1.0)
+    assert won.sharing.tolist() == [SPLIT, "leases"] and won.p99_ms.tolist() == pytest.approx([1e4**0.2, 10.0])
+    table = draw({"runs": found, "winners": frontier.winners(found)}).axes[-1]
+    assert f"{1e4**0.2:.1f}" in {text.get_text() for text in table.texts}
+
+
+def test_who_has_no_round_trip_has_an_interval() -> None:
+    found = runs()
+    axes = draw({"runs": found, "winners": frontier.winners(found)}).axes[0]
+    shown = found[(found.system == LB) & (found.group_size == 1)]
+    for sharing in (SPLIT, IDEAL):
+        told = geometric(list(shown[shown.sharing == sharing].p99_ms))
+        assert any(pair == pytest.approx((told.low, told.high)) for pair in ends_of(axes)), sharing
 
 
 def test_what_was_not_run_is_not_drawn() -> None:
