@@ -171,9 +171,9 @@ NOTES = (
     "Bytes of the JSON that a broker writes into the store every 5 s, without the store's own protocol. One broker; of "
     "a topic's clients one publishes and the others subscribe. Numbers of topics and clients are ours: the text has "
     "none. Open marks: records of the form that the public code (an earlier version) writes, every 5 s instead of its "
-    "1.5 s, with 16 clients in (a) and 16 topics in (b). With two clients there is nothing to aggregate, and AllPairs "
-    "reports less. With --broker pulsar the broker is Apache Pulsar's, or its model's, and at most 64 clients "
-    "are a process each. Error bars: 95 % intervals over repetitions, of two repetitions only."
+    "1.5 s: in (a) of the most clients, in (b) of the most topics. With two clients there is nothing to "
+    "aggregate, and AllPairs reports less. With --broker pulsar the broker is Apache Pulsar's, or its model's, and at "
+    "most 64 clients are a process each. Error bars: 95 % intervals over repetitions."
 )
 TITLE, REPETITIONS = "What brokers report to the store", {"quick": 2, "paper": 5}
 EXPERIMENT = Experiment("epulsar-fig6", TITLE, "ePulsar, Fig. 6", points, (BROKER,), repetitions=REPETITIONS)

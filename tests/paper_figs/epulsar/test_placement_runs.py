@@ -1,6 +1,7 @@
 """Figures of placement in virtual time: claims E7 and E14 as published and spoiled, what is computed, what is drawn."""
 
 import json
+import re
 from collections.abc import Callable
 from itertools import combinations, product
 from math import ceil
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
 from matplotlib.collections import LineCollection
 from msgspec.structs import replace
 
@@ -21,6 +23,7 @@ from paper_figs import load_figure
 from paper_figs.beyond import placement_failure as failure
 from paper_figs.beyond import placement_load as load
 from paper_figs.epulsar import fig2, fig6, transient
+from paper_figs.intervals import in_words
 from tests.paper_figs.tables import (
     REPETITIONS,
     Case,
@@ -270,6 +273,15 @@ def test_cities_moves_and_the_worst_latency_have_the_intervals_of_their_runs() -
     assert len(worst_ends) == len(load.LOADS) * len(load.SYSTEMS)
 
 
+def test_moves_of_three_resources_with_one_seed_are_one_sample() -> None:
+    tables = loaded()
+    moved = tables["resources"].assign(moves=tables["resources"].repetition.map({0: 3, 1: 5}))
+    drawing = load.draw({**tables, "resources": moved})
+    texts = [text.get_text() for text in drawing.axes[7].texts]
+    pyplot.close(drawing)
+    assert texts.count(f"moves: {in_words(t_interval([3, 5]))}") == 2
+
+
 def test_a_broker_s_band_ends_where_the_broker_is_full() -> None:
     tables = loaded()
     used = tables["resources"].repetition.map({0: 0.8, 1: 1.0})
@@ -382,6 +394,17 @@ def test_arrows_of_a_move_on_pulsar_are_what_nodes_brokers_and_clients_wrote_dow
     drawing = fig2.draw({"arrows": found, "spans": pd.DataFrame()})
     texts = [text.get_text() for axes in drawing.axes for text in axes.texts]
     assert texts.count("client downtime\n30 ms") == 2 and texts.count("fence, name the next") == 1
+
+
+@pytest.mark.parametrize("scale", ["tiny", "quick", "paper"])
+def test_fig6_s_caption_fits_every_scale(scale: str) -> None:
+    loads = [spec.workload_options for spec in fig6.points(SCALES[scale], {})]
+    most = {"topics": max(load["topics"] for load in loads), "clients": max(load["consumers"] for load in loads) + 1}
+    most["repetitions"] = len({run.repetition for run in fig6.EXPERIMENT.runs(SCALES[scale], {}, 1)})
+    words = {"two": 2, "three": 3, "five": 5}
+    drawn = fig6.NOTES.partition("With two clients")[0] + fig6.NOTES.partition("Error bars")[2]
+    said = re.findall(r"\b(\d+|two|three|five) (topics|clients|repetitions)\b", drawn)
+    assert all(int(words.get(number, number)) == most[what] for number, what in said), (said, most)
 
 
 TABLES: dict[str, Callable[[], Frames]] = {
