@@ -10,7 +10,7 @@ from itertools import pairwise, product
 
 import msgspec
 
-from analysis.verdicts import Claim, Evidence, Tables, above, at_most
+from analysis.verdicts import Claim, Evidence, Tables, above, at_most, t_interval
 from core.records import Options
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.experiment import Experiment, RunSpec, Scale
@@ -19,8 +19,9 @@ from paper_figs.crdt.published import DELAY_MS, DELAYED_GOSSIP_MS, ROUND_MS
 from paper_figs.crdt.readings import SOUND
 from paper_figs.crdt.runs import counts_of
 from paper_figs.crdt.variants import COUNTER, FL, ORACLE, QUEUE
-from paper_figs.drawing import beside, categories, mean_bars, mean_lines, panels, rule
+from paper_figs.drawing import beside, categories, interval_bars, mean_bars, mean_lines, panels, rule
 from paper_figs.figure import Figure, FigureTables
+from paper_figs.intervals import floored
 from paper_figs.keys import bar_key, key, key_above, rule_key
 from paper_figs.light import Axes, Data, Drawing, Frame, SparkFrame
 from paper_figs.series import by_repetition, samples, where, with_point
@@ -125,15 +126,17 @@ def draw(tables: FigureTables) -> Drawing:
 
 
 def _draw_missed(axes: Axes, hops: Frame) -> None:
-    """Shares of the hops at which so many rounds were missed, of all runs together."""
+    """Shares of a run's hops at which so many rounds were missed."""
     counts = range(max(3, int(hops.missed_count.max())) + 1)
     delays = hops.groupby("delay_ms")
     looks = [series(f"messages take {delay_ms} ms", n) for n, delay_ms in enumerate(delays.groups)]
     for (_, part), look, shift in zip(delays, looks, beside(len(looks), 0.72), strict=True):
-        share = part.missed_count.value_counts(normalize=True)
-        axes.bar([n + shift for n in counts], [100 * share.get(n, 0.0) for n in counts], 0.34, color=look.colour)
+        shares = part.groupby("repetition").missed_count.value_counts(normalize=True).unstack(fill_value=0.0)
+        percents = 100 * shares.reindex(columns=counts, fill_value=0.0)
+        intervals = [floored(t_interval(samples(percents[n])), 100.0) for n in counts]
+        interval_bars(axes, [n + shift for n in counts], intervals, look)
     categories(axes, [str(count) for count in counts])
-    axes.set(xlabel="rounds missed at a node", ylabel="of all hops (%)")
+    axes.set(xlabel="rounds missed at a node", ylabel="of a run's hops (%)")
     key_above(axes, [bar_key(look) for look in looks])
 
 
@@ -194,8 +197,9 @@ CLAIMS = (
     ),
 )  # fmt: skip
 NOTES = (
-    "Means and 95 % intervals over repetitions. Traffic of panel (c) stands in for a recording that is secret. The "
-    "systems' own rules: rounds at random phases, births that are unique, later deaths told back."
+    "Means and 95 % intervals over repetitions, in (a) as far as they are between 0 and 100 %. Traffic of panel (c) "
+    "stands in for a recording that is secret. The systems' own rules: rounds at random phases, births that are "
+    "unique, later deaths told back."
 )
 TITLE = "Delay and re-joining nodes: what the thesis supposes"
 EXPERIMENT = Experiment("crdt-outlook", TITLE, "ours; CRDT thesis, 5.4-5.5", points)

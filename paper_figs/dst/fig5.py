@@ -170,8 +170,9 @@ def _draw_loads(axes: Axes, runs: Frame) -> None:
     loads = [load for load in LOADS if load in set(long.load)]
     drawing.categories(axes, ["\n".join(LOADS[load].rsplit(" ", 1)) for load in loads])
     drawing.mean_points(axes, long, "load", "overthrottling_percent", "who", WHO, loads, dodge=0.68)
-    others = long[long.who.str.startswith(PLACED)].groupby("who").overthrottling_percent.mean()
-    drawing.marks(axes, [-0.035] * len(others), others, ELSEWHERE)
+    others = long[long.who.str.startswith(PLACED)].groupby("who").overthrottling_percent
+    intervals = [t_interval(samples(values)) for _, values in others]
+    drawing.interval_points(axes, drawing.beside(len(intervals), 0.12), intervals, ELSEWHERE)
     drawing.published(axes, [-0.315, -0.145], list(PUBLISHED.values()))
     axes.set_ylabel("over-throttling (%)")
     axes.set_ylim(bottom=0)

@@ -4,8 +4,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
+from matplotlib import pyplot
+from matplotlib.container import BarContainer
 
-from analysis.verdicts import Judgement, judge
+from analysis.verdicts import Judgement, judge, t_interval
 from paper_figs.crdt import ablations, fig5_15, fig5_16, outlook
 from paper_figs.crdt.data_set_c import slopes, while_they_come
 from paper_figs.crdt.grids import C_SMALLER
@@ -18,6 +20,7 @@ from tests.paper_figs.tables import (
     check_published,
     check_spoiled,
     claim_called,
+    ends_of,
     parametrised,
     repeated,
     reversed_over,
@@ -187,6 +190,21 @@ def test_of_a_node_that_is_never_told_nobody_says_what_it_missed() -> None:
     found["crdt-outlook/hops"] = hops.drop(index=hops[(hops.delay_ms == 250) & (hops.node == "n3")].index[0])
     result = judge(claim_called("T26"), found)
     assert result.judgement is Judgement.UNDECIDED and "a node that was told" in result.problem
+
+
+def test_shares_of_rounds_missed_have_the_intervals_of_their_runs() -> None:
+    tables = {name.partition("/")[2]: frame for name, frame in outlook_tables().items() if "outlook" in name}
+    hops = tables["hops"][tables["hops"].repetition < 3]
+    odd = (hops.repetition == 0) & (hops.delay_ms == 250)
+    drawing = outlook.draw({**tables, "hops": hops.assign(missed_count=hops.missed_count.mask(odd, 1))})
+    shown = t_interval([100.0, 75.0, 75.0]), t_interval([0.0, 25.0, 25.0])
+    ends = ends_of(drawing.axes[0])
+    heights = [
+        bar.get_height() for bars in drawing.axes[0].containers if isinstance(bars, BarContainer) for bar in bars
+    ]
+    assert heights == pytest.approx([100, 0, 0, 0, 0, shown[0].mean, shown[1].mean, 0])
+    assert (0.0, 100.0) in ends, "no share is below 0 or above 100 %"
+    pyplot.close(drawing)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.claim)

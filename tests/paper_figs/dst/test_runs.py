@@ -7,13 +7,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib import pyplot
+from matplotlib.container import ErrorbarContainer
 
 from analysis.tables import load
 from analysis.verdicts import Judgement, judge
 from harness.experiment import SCALES, Reading
 from harness.experiment import repeated as repeated_runs
 from harness.run import check_point, execute, resolve
-from paper_figs import load_figure
+from paper_figs import drawing, load_figure
 from paper_figs.dst import fig5, fig7, iterated, loads
 from paper_figs.dst.readings import BELOW_ZERO, CURVE
 from systems.parts.throttling_graphs import graph_named, laplacian, placements
@@ -127,6 +129,27 @@ def test_where_limits_follow_at_no_lag_nobody_says_how_late_they_are() -> None:
     found[LAGS] = found[LAGS].assign(lag_cycles=found[LAGS].lag_cycles.mask(lost))
     result = judge(claim_called("S19"), found)
     assert result.judgement is Judgement.UNDECIDED and "a lag at which limits follow demand" in result.problem
+
+
+# --- drawing ----------------------------------------------------------------------------------------------
+
+
+def test_each_marker_of_over_throttling_by_load_has_an_interval() -> None:
+    runs = fig5_tables()[RUNS]
+    elsewhere = runs[runs.who == "dst-2@301"]
+    runs = pd.concat([runs, *(elsewhere.assign(who=f"dst-2@{number}") for number in (59, 178, 420))])
+    sheet, [axes] = drawing.panels(1, 1)
+    fig5._draw_loads(axes, runs)
+    bars = [bar for bar in axes.containers if isinstance(bar, ErrorbarContainer)]
+    drawn = [len(bar.lines[0].get_xdata()) for bar in bars if len(bar.lines[2][0].get_segments())]
+    assert sum(drawn) == 4 * 3 + 4, "four contenders under three loads, and the tree at four other places"
+    crosses = {line.get_marker() for line in axes.lines} - {bar.lines[0].get_marker() for bar in bars}
+    assert "x" in crosses and fig5.ELSEWHERE.marker not in crosses
+    places = [
+        x for bar in bars if bar.lines[0].get_markerfacecolor() == drawing.WHITE for x in bar.lines[0].get_xdata()
+    ]
+    assert len(set(places)) == 4, "side by side"
+    pyplot.close(sheet)
 
 
 # --- grids ------------------------------------------------------------------------------------------------
