@@ -74,9 +74,7 @@ def t_interval(samples: Sequence[float], error: float = 0.05, resolution: float 
         return Interval(float("nan"), -inf, inf, 0)
     if len(values) == 1:
         return Interval(float(values[0]), -inf, inf, 1)
-    if (
-        values.min() == values.max() and not resolution
-    ):  # their computed mean may differ in the last bit, and a bound is a bound
+    if values.min() == values.max() and not resolution:  # a mean may differ in the last bit, and a bound is a bound
         return Interval(float(values[0]), float(values[0]), float(values[0]), len(values))
     if not np.isfinite(values).all():
         return Interval(float(values.mean()), -inf, inf, len(values))
