@@ -159,12 +159,11 @@ def with_factors(frame: DataFrame, runs: DataFrame, factors: Mapping[str, tuple[
     """Add a run's axes (``AXES``) and chosen factors to a frame with run_id.
 
     ``factors``: new column -> (factor, SQL type), ``{"publishers": ("workload.publishers", "int")}``;
-    null where a run has no such option.  Runs that measured their own infidelity ("invalid") are left out.
+    null where a run has no such option.
     """
-    kept = runs.where(~F.col("validity").eqNullSafe("invalid"))
     columns = [F.col(name) for name in AXES if name not in frame.columns]
     columns += [F.col("factors")[key].cast(kind).alias(name) for name, (key, kind) in (factors or {}).items()]
-    return frame.join(kept.select("run_id", *columns), "run_id")
+    return frame.join(runs.select("run_id", *columns), "run_id")
 
 
 def over_repetitions(frame: DataFrame, by: Sequence[str], value: str) -> DataFrame:

@@ -34,14 +34,14 @@ class Campaign:
     whole: set[str] = field(default_factory=set)  # known to be finished and as they were written
 
     def add(self, specs: Iterable[RunSpec], tell: Callable[[str], None] = lambda run_id: None) -> list[str]:
-        """Ask for these runs, which are a group; returns their ids, of each of which it tells as soon as it has it."""
-        ids = []
+        """Ask for these runs, which are a group; returns their ids, each once.  Tells of each as soon as it has it."""
+        group = {}
         for spec in specs:
             run_id = id_of(spec)
             tell(run_id)
-            self.wanted[run_id] = spec
-            ids.append(run_id)
-        self.groups.append(ids)
+            group[run_id] = spec
+        self.wanted |= group
+        self.groups.append(ids := list(group))
         return ids
 
     def missing(self) -> dict[str, RunSpec]:

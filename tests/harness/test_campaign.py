@@ -71,8 +71,8 @@ def test_a_run_whose_code_or_input_is_another_by_now_is_not_made(tmp_path):
 
 def test_equal_points_are_one_run(tmp_path):
     campaign = Campaign(tmp_path)
-    first, second = campaign.add([small(), small()])
-    assert first == second and len(campaign.wanted) == 1
+    ids = campaign.add([small(), small(1), small()])
+    assert ids == list(campaign.wanted) and len(ids) == 2 and campaign.groups == [ids]
 
 
 def test_only_what_has_a_manifest_is_finished(tmp_path):

@@ -17,7 +17,7 @@ from harness.matrix import ad_hoc
 from ratebed import judging
 from ratebed.app import app
 from ratebed.options import SEED, make_request
-from ratebed.pipeline import make_plan
+from ratebed.pipeline import make_plan, tables_of
 from ratebed.validity import LINES_MOST, Standing, are_invalid, told, told_of_figures, worst
 from studies.distribution.calibrate import Measures
 from testbed import TESTBEDS
@@ -170,6 +170,18 @@ def test_figures_their_report_and_claims(tmp_path: Path, make: Make) -> None:
     summary = json.loads(done.stdout)
     assert done.returncode == 1 and {each["validity"] for each in summary["validity"][figure].values()} == {"invalid"}
     assert {"invalid", "valid"} <= {claim["validity"] for claim in summary["claims"]} and summary["damaged"] == []
+
+
+@pytest.mark.slow
+def test_what_is_drawn_of_invalid_runs_is_in_every_table(tmp_path: Path, make: Make) -> None:
+    figure = "srtm-adaptor"
+    plan = make_plan(make_request([figure], False, "tiny", SEED, 1, tmp_path, ()))
+    specs = [plan.campaign.wanted[run_id] for run_id in plan.run_ids[figure]]
+    make(plan.campaign, specs, [INVALID] * len(specs))
+    ratebed("figures", figure, "--scale", "tiny", "--out", str(tmp_path), "--plot-invalid")
+    tables = tables_of(tmp_path, figure)
+    drawn = {name: set(zip(table.share, table.enabled, strict=True)) for name, table in tables.items()}
+    assert drawn["p99"] == drawn["phases"] == drawn["rates"] and drawn["p99"]
 
 
 @pytest.mark.slow
