@@ -220,13 +220,19 @@ def _is_here(master: str) -> bool:
 
 @contextmanager
 def _kept_handler() -> Iterator[None]:
-    """SparkContext takes Ctrl-C for itself, in the main thread; afterwards it is ours again."""
+    """SparkContext takes Ctrl-C for itself, in the main thread; afterwards it is ours again, which is told of one."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
     ours = signal.getsignal(signal.SIGINT)
     try:
-        yield
-    finally:
-        if threading.current_thread() is threading.main_thread():
+        try:
+            yield
+        finally:
             signal.signal(signal.SIGINT, ours)
+    except KeyboardInterrupt:
+        signal.raise_signal(signal.SIGINT)
+        raise
 
 
 def warm_up(master: str = THIS_MACHINE, settings: Mapping[str, str] = MappingProxyType({})) -> None:

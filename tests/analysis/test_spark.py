@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from analysis import spark as spark_start
 from analysis import tables
 from analysis.compaction import writer
 from benchmarks.standalone import LOOPBACK, standalone
@@ -254,6 +255,28 @@ def test_ctrl_c_while_java_starts_leaves_none():
     child.send_signal(signal.SIGINT)
     assert child.wait(60) == 130
     assert not psutil.wait_procs(started, 30)[1]
+
+
+def test_ctrl_c_while_the_context_is_made_is_told_to_the_handler_that_was_there():
+    told = []
+
+    def first(number, frame):
+        told.append(number)
+        signal.signal(number, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    def made():
+        with spark_start._kept_handler():
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # PySpark's
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, first)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            made()
+        assert told == [signal.SIGINT] and signal.getsignal(signal.SIGINT) == signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 LOST = (
