@@ -29,7 +29,12 @@ def main() -> NoReturn:
     interrupts.take_down_first()
     collect_rarely()
     logging.getLogger().addHandler(logging.NullHandler())  # libraries log what they also raise, with tracebacks
-    code = answer()
+    try:
+        code = answer()
+        interrupts.end_at_once()
+    except KeyboardInterrupt:
+        interrupts.end_at_once()  # a command of ours that was interrupted may have raised it
+        code = INTERRUPTED
     if code == INTERRUPTED:
         sys.stderr.write(interrupts.parting_words("interrupted"))
         interrupts.leave()
@@ -37,13 +42,14 @@ def main() -> NoReturn:
 
 
 def answer(words: Sequence[str] | None = None) -> int:
-    """Do what a command of these words (default: the process') says, or say why not; returns the exit code."""
+    """Do what a command of these words (default: the process') says, or say why not; returns the exit code.
+
+    A KeyboardInterrupt passes.
+    """
     from ratebed.app import app
 
     try:
         code = app(None if words is None else list(words), standalone_mode=False)
-    except KeyboardInterrupt:
-        code = INTERRUPTED
     except Exception as error:
         code = _told(error)
     return code if isinstance(code, int) else DONE

@@ -1,24 +1,29 @@
 """Ctrl-C: the first lets the command take down what it made, the second ends it at once; both say what is left.
 
-SIGTERM counts as Ctrl-C.  What is left is what the state files of this process' live runs list, and half-written run
+SIGTERM counts as Ctrl-C.  What is left is what the state files of this process' live runs list, and half-written
 folders; ``ratebed clean`` removes both.
 """
 
 import atexit
 import os
 import signal
+import subprocess
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from types import FrameType
 from typing import NoReturn
 
 INTERRUPTED = 130
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+AT_COMMITS = "commits"  # in a folder of results: those that ``diff`` has had made at commits
+_LATER_S = 0.01
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)  # the last is of our own, a Ctrl-C that comes again
 _CURSOR = b"\x1b[?25h"  # a progress bar had hidden it
 _outputs: list[Path] = []  # folders of results that this command writes to
+_commands: list["subprocess.Popen[bytes]"] = []  # others that do part of this one's work
 
 
 def end_at_once() -> None:
@@ -44,6 +49,22 @@ def writes_to(out: Path) -> None:
     _outputs.append(out)
 
 
+def places(out: Path) -> list[Path]:
+    """Where half-written folders may be in a folder of results; first its runs."""
+    folders = [out, *(out / AT_COMMITS).glob("*")]
+    return [*(place for folder in folders for place in (folder / "runs", folder, folder / "tables")), out / AT_COMMITS]
+
+
+@contextmanager
+def ends_with_us(command: "subprocess.Popen[bytes]") -> Iterator[None]:
+    """While inside, ``command`` is ended where this process is ended at once, before it is said what is left."""
+    _commands.append(command)
+    try:
+        yield
+    finally:
+        _commands.remove(command)
+
+
 def parting_words(first: str) -> str:
     """The last line of a command that was interrupted."""
     return f"ratebed: {first}; {_left()}\n"
@@ -66,7 +87,10 @@ def _on_signals(handler: Callable[[int, FrameType | None], None] | signal.Handle
         signal.signal(number, handler)
 
 
-def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    if _is_unraisable(frame):
+        _again()
+        return
     end_at_once()
     threading.excepthook = lambda args: None  # what other threads stumble over now is nobody's business
     raise KeyboardInterrupt
@@ -78,6 +102,10 @@ def _ended(number: int, frame: FrameType | None) -> NoReturn:
     if processes := sys.modules.get("multiprocessing.process"):
         for worker in processes.active_children():  # they would go by themselves, a moment after we have looked
             worker.kill()
+    for command in _commands:
+        command.kill()
+        with suppress(ChildProcessError):
+            os.waitpid(command.pid, 0)  # its own ``wait`` takes a lock
     words = parting_words("interrupted at once").encode(errors="replace")
     os.write(2, (_CURSOR if os.isatty(2) else b"") + words)
     os._exit(INTERRUPTED)
@@ -87,9 +115,21 @@ def _unraisable(told: "sys.UnraisableHookArgs") -> None:
     """A KeyboardInterrupt where none can pass, as in a destructor, is raised again when it can."""
     if told.exc_type is KeyboardInterrupt:
         take_down_first()
-        signal.raise_signal(signal.SIGINT)
+        _again()
     else:
         sys.__unraisablehook__(told)
+
+
+def _again() -> None:
+    """Ctrl-C once more, when the hook has returned, for in it none can pass either; a thread would need locks."""
+    signal.setitimer(signal.ITIMER_REAL, _LATER_S)
+
+
+def _is_unraisable(frame: FrameType | None) -> bool:
+    """Whether the hook is at work."""
+    while frame is not None and frame.f_code is not _unraisable.__code__:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _left() -> str:
@@ -115,4 +155,5 @@ def _things_of_live_runs() -> list[str]:
 
 
 def _half_written() -> list[str]:
-    return ["half-written run" for out in _outputs for _ in (out / "runs").glob("*.partial-*")]
+    folders = {folder for out in _outputs for place in places(out) for folder in place.glob("*.partial-*")}
+    return ["half-written folder" for _ in folders]

@@ -11,10 +11,11 @@ from typing import Annotated
 import typer
 
 from core.errors import HarnessError, SpecError
+from ratebed import interrupts
 from ratebed import options as o
 
 RUNS = "runs"
-MADE = (f"{RUNS}/.code", "store", "tables", "figures", "report", "commits")  # from runs, and beside them
+MADE = (f"{RUNS}/.code", "store", "tables", "figures", "report", interrupts.AT_COMMITS)  # from runs, and beside them
 
 Everything = Annotated[
     bool, typer.Option("--all", help="runs, store, tables, figures, report, and what diff made of commits")
@@ -29,6 +30,7 @@ def clean(out: o.Out = Path("out"), everything: Everything = False, dry_run: Dry
 
     What killed commands left goes at once; results go once that is agreed to.
     """
+    interrupts.writes_to(out)
     doomed = _doomed(out, everything)
     for line in _told(doomed):
         print(line)
@@ -42,7 +44,7 @@ def clean(out: o.Out = Path("out"), everything: Everything = False, dry_run: Dry
     if doomed and not yes:
         if not sys.stdin.isatty():
             raise SpecError(f"{len(doomed)} results to remove, and nobody to ask", "say --yes, or --dry-run")
-        if not typer.confirm("remove them?"):
+        if not _is_agreed_to():
             doomed = {}
     for folder in doomed:
         _remove(folder)
@@ -50,6 +52,18 @@ def clean(out: o.Out = Path("out"), everything: Everything = False, dry_run: Dry
     removed += sum(folder.parent.name == RUNS and folder.name[0] != "." for folder in doomed)
     print(f"removed {removed} run folders")
     return int(stuck)
+
+
+def _is_agreed_to() -> bool:
+    """Ctrl-D is a no.  The command-line library makes one error of that and of Ctrl-C."""
+    try:
+        return input("remove them? [y/N]: ").strip().lower() in ("y", "yes")
+    except EOFError:
+        print()
+        return False
+    except KeyboardInterrupt:
+        print()
+        raise
 
 
 def _remove(folder: Path) -> None:
@@ -99,7 +113,7 @@ def _remove_left(out: Path) -> int:
     """What commands were writing when they died; how many folders that was."""
     from collectors.partials import left_partials, remove_partials
 
-    roots = (out / RUNS, out, out / "tables")
+    roots = interrupts.places(out)
     removed, *_ = map(remove_partials, roots)
     for partial in chain.from_iterable(map(left_partials, roots)):
         print(f"left alone: {partial}, of another host or container; remove it if nobody writes it any more")

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from core.errors import SpecError
+from ratebed import interrupts
 from ratebed import options as o
 
 Folder = Annotated[str, typer.Option("--from", help="folder of results there; relative to the user's home")]
@@ -18,5 +19,6 @@ def fetch(inventory: o.Inventory = "", folder: Folder = "out", out: o.Out = Path
 
     if not inventory:
         raise SpecError("from which machines?", "name them: --inventory FILE (see testbed/hosts/ssh/inventory.py)")
+    interrupts.writes_to(out)
     for machine in read_inventory(Path(inventory)):
         print(f"{machine.name}: {len(fetch_runs(machine, folder, out))} runs")

@@ -9,6 +9,7 @@ import typer
 
 from core.errors import SpecError
 from core.records import Json
+from ratebed import interrupts
 from ratebed import options as o
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ def store(
     """
     from harness.campaign import finished_runs
 
+    interrupts.writes_to(out)
     on, conf = o.spark_on(spark_master, spark_conf), o.spark_settings(spark_conf or ())
     if push or pull:
         alone = {"--build": build, "--rebuild": rebuild, "--packs": packs, "--json": as_json}
