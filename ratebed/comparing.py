@@ -1,6 +1,7 @@
 """What ``compare`` finds: virtual and emulated runs of one spec and seed, paired, and claims judged on both."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from collectors.store.keeping import Store
 from core.records import Json, Row
 from harness.experiment import RunSpec
 from ratebed.behind import readable_runs
-from ratebed.settings import SMALL
+from ratebed.settings import moved
 from ratebed.validity import Standing, worst
 from studies.api import point_slo_ns
 from testbed.trust.evidence import INVALID
@@ -163,20 +164,16 @@ def _with_interval(name: str, values: "pd.Series") -> Row:
 
 
 def flipped_claims(verdicts_by_setting: Mapping[str, Sequence[Result]]) -> list[Row]:
-    """Claims with different verdicts on a live testbed and in virtual time, at the same scale."""
+    """Claims that were judged on a live testbed and, of the same scale and ground, in virtual time, and otherwise."""
+    judged = [result for result in chain(*verdicts_by_setting.values()) if result.evidence is not None]
+    result_of = {(result.claim.id, result.claim.testbed): result for result in judged}
     rows = []
-    for suffix, results in verdicts_by_setting.items():
-        if not suffix or suffix.startswith(f"@{VIRTUAL}"):
-            continue
-        base = {
-            result.claim.id: result
-            for result in verdicts_by_setting.get(f"@{VIRTUAL}-{SMALL}" if SMALL in suffix else "", [])
-        }
-        for result in results:
-            other = base.get(result.claim.id)
-            if other and other.judgement is not result.judgement:
-                verdicts = {"virtual_verdict": other.judgement.value, "live_verdict": result.judgement.value}
-                claim = {"claim": result.claim.id, "sentence": result.claim.sentence}
-                doubts = {"validity": result.validity or None, "validity_reasons": list(result.validity_reasons)}
-                rows.append({**claim, "testbed": suffix[1:], **verdicts, **doubts})
+    for result in judged:
+        testbed = result.claim.testbed
+        other = result_of.get((result.claim.id, moved(testbed, VIRTUAL)))
+        if other and other.judgement is not result.judgement:
+            verdicts = {"virtual_verdict": other.judgement.value, "live_verdict": result.judgement.value}
+            claim = {"claim": result.claim.id, "sentence": result.claim.sentence}
+            doubts = {"validity": result.validity or None, "validity_reasons": list(result.validity_reasons)}
+            rows.append({**claim, "testbed": testbed, **verdicts, **doubts})
     return rows

@@ -61,6 +61,11 @@ def setting_of(own: Collection[str], asked: str, scale: str, ground: str = "") -
     return FigureSetting(frozenset(own), testbed, suffix + f"-{SMALL}" * small, text + f", scale {SMALL}" * small)
 
 
+def moved(where: str, testbed: str) -> str:
+    """The same scale and ground on another testbed: ``virtual+pulsar-small`` for ``mininet+pulsar-small``."""
+    return testbed + re.sub(rf"^[^+]*?(?=\+|-{SMALL}$|$)", "", where)
+
+
 def readings_among(options: Iterable[Option]) -> list[Reading]:
     """Those of a figure's options that are readings."""
     return [option for option in options if isinstance(option, Reading)]

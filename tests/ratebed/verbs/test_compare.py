@@ -237,11 +237,38 @@ def test_a_live_figure_is_left_out_of_all_and_says_how_to_get_it(tmp_path, monke
     assert named.run_ids["srtm-fig4"] and named.settings["srtm-fig4"].name("srtm-fig4") == "srtm-fig4"
 
 
-def test_claims_that_flip_are_found_at_equal_scale():
-    def result(verdict, where):
-        claim = Claim("R3", "", "it grows", ("srtm-fig4",), testbed=where)
-        return judging.Result(claim, verdict)
+NO_CHECKS = Evidence(())
 
+
+def result(verdict, where, evidence=NO_CHECKS):
+    return judging.Result(Claim("R3", "", "it grows", ("srtm-fig4",), testbed=where), verdict, evidence)
+
+
+@pytest.mark.parametrize(
+    ("base", "live"),
+    [
+        (result(Judgement.UNDECIDED, "virtual", None), "local"),  # no figure was made in virtual time
+        (result(Judgement.UNDECIDED, "mininet"), "local"),  # the claim's own testbed is a live one
+        (result(Judgement.UNDECIDED, "virtual"), "mininet+pulsar"),  # our brokers
+        (result(Judgement.UNDECIDED, "virtual"), "mininet-small"),
+        (result(Judgement.UNDECIDED, "virtual+pulsar"), "mininet+pulsar-small"),
+    ],
+)
+def test_what_was_not_judged_in_virtual_time_does_not_flip(base, live):
+    assert not flipped_claims({"": [base], f"@{live}": [result(Judgement.REPRODUCED, live)]})
+
+
+@pytest.mark.parametrize("where", ["virtual", "virtual-small", "virtual+pulsar", "virtual+pulsar-small"])
+def test_claims_flip_at_the_same_scale_on_the_same_ground(where):
+    live = where.replace("virtual", "mininet")
+    verdicts = {f"@{name}": result(Judgement.REPRODUCED, name) for name in (where, live)}
+    assert not flipped_claims({suffix: [each] for suffix, each in verdicts.items()})
+    verdicts[f"@{live}"] = result(Judgement.CONTRADICTED, live)
+    (row,) = flipped_claims({suffix: [each] for suffix, each in verdicts.items()})
+    assert (row["testbed"], row["virtual_verdict"], row["live_verdict"]) == (live, "reproduced", "contradicted")
+
+
+def test_claims_that_flip_are_found_at_equal_scale():
     verdicts = {
         "": [result(Judgement.REPRODUCED, "virtual")],
         "@mininet-small": [result(Judgement.CONTRADICTED, "mininet-small")],
