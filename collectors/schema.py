@@ -40,14 +40,18 @@ _OF_EVERY_RUN = {
     ),
     "latency_histogram": table(
         "a bucket of the log-linear histogram (`collectors.histogram`) that counted something",
-        ("round", SMALL, "search rounds from 1; 0: the fresh round after the final assignment, or no search"),
+        ("round", SMALL, "0: the fresh round after a search, or no search; studies control, moving: windows from 1"),
         ("broker", SMALL),
         (
             "metric",
             TEXT,
-            "end_to_end_latency, access_delay or decision_latency; of modelled brokers that carry other topics: "
-            "resident_latency (end to end, of those topics) and resident_latency_before (the same minute without this "
-            "topic); of live brokers, from their records: stamp_error "
+            "end_to_end_latency, access_delay or decision_latency; of traffic that shifts: held_time (of messages that "
+            "their publisher kept back: from the intended instant to sending) and closed_time (of a publisher that "
+            "leaves this broker: from when it is told until it may send again); of a bucket that brokers share: "
+            "token_debt (how much later than it was released one bucket (r, b), full at the start, would have had a "
+            "message's token); of modelled brokers that carry other topics: resident_latency (end to end, of those "
+            "topics) and resident_latency_before (the same minute without this topic); of live brokers, from their "
+            "records: stamp_error "
             "(when the process had read a message, less when the kernel had received it), undue_delay (of messages "
             "that conform by their arrival: from reading to release, 0 for those let through; with _kernel and _read: "
             "what an exact bucket would do by either kind of stamps), ingress_time (of messages let through: from "

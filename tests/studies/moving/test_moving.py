@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from collectors.histogram import quantile
+from collectors.schema import DESCRIBED
 from core.errors import SpecError
 from harness.run import asked_of, carried_out, resolve
 from studies.moving.asked import MovingShown
@@ -65,6 +66,8 @@ def test_counts_add_up() -> None:
     journal, found = carried_out(resolve(spec)), shown(spec)
     rows, told = journal.tables["latency_histogram"], journal.tables["samples"]
     metric, count = np.array(rows["metric"]), np.asarray(rows["count"])
+    (meaning,) = (column.meaning for column in DESCRIBED["latency_histogram"].columns if column.name == "metric")
+    assert all(name in meaning for name in set(metric.tolist()))
     counted = dict(zip(told["metric"], told["value"], strict=True))
     assert counted["offered_count"] == counted["delivered_count"] == count[metric == "access_delay"].sum()
     assert counted["undelivered_count"] == counted["out_of_order_count"] == counted["resent_count"] == 0

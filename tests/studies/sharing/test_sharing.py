@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from collectors.histogram import bucket_bounds, quantile
+from collectors.schema import DESCRIBED
 from core.errors import SpecError
 from harness.run import asked_of, carried_out, resolve
 from studies.distribution.asked import Round
@@ -131,6 +132,8 @@ def test_every_sharing_carries_every_message(name: str) -> None:
     point = resolve(msgspec.structs.replace(spec, keep=("messages",)))
     journal = carried_out(point)
     delays = journal.tables["latency_histogram"]
+    (meaning,) = (column.meaning for column in DESCRIBED["latency_histogram"].columns if column.name == "metric")
+    assert all(metric in meaning for metric in set(delays["metric"]))
     mine = np.array([metric == "access_delay" for metric in delays["metric"]])
     sent = point.schedule.block(*(100 * 3_000_000_000 + part * 500_000_000 for part in (1, 5)))
     assert np.asarray(delays["count"])[mine].sum() == sent.message_count
