@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from analysis.metrics import brokers_used, final_round, percentiles, search_rounds
+from analysis.metrics import FINAL_ROUND, brokers_used, percentiles, search_rounds
 from analysis.tables import Data
 
 
@@ -42,11 +42,15 @@ AGGREGATES = (
     Aggregate("offered copies lost", "spans", "sum(span_lost_count)"),
     Aggregate("processor time of spans (ns)", "spans", "sum(span_cpu_ns)"),
 )
+# Tables by which runs are compared.
+READ = {"latency_histogram", "topic_latency", "decisions", *(aggregate.table for aggregate in AGGREGATES)}
 
 
 def measures(data: Data) -> DataFrame:
     """Every measure of every run: run_id, measure, value; nulls are left out."""
-    latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
+    counted = data.table("topic_latency").withColumn("metric", F.lit("topic_latency"))
+    every = _judged(data.latency_histogram).unionByName(counted, allowMissingColumns=True)
+    latencies = percentiles(every, ["run_id", "metric"])
     frames = [
         _long(latencies, F.concat_ws(" ", "metric", F.lit(f"{name} (ms)")), F.col(f"{name}_ns") / 1e6)
         for name in ("p50", "p99", "mean")
@@ -62,6 +66,13 @@ def measures(data: Data) -> DataFrame:
     for frame in frames[1:]:
         whole = whole.unionAll(frame)
     return whole.where(F.col("value").isNotNull() & ~F.isnan("value"))
+
+
+def _judged(histogram: DataFrame) -> DataFrame:
+    """A metric's fresh round after the search; where rounds are windows of time, and there is none, all of them."""
+    is_fresh = F.col("round") == FINAL_ROUND
+    has_fresh = F.max(is_fresh).over(Window.partitionBy("run_id", "metric"))
+    return histogram.withColumn("has_fresh", has_fresh).where(is_fresh | ~F.col("has_fresh"))
 
 
 def _long(frame: DataFrame, measure: Column, value: Column | str) -> DataFrame:

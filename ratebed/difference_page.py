@@ -6,7 +6,16 @@ from markupsafe import Markup
 
 from analysis.report.frame import render, write, write_assets
 from core.records import Row
-from ratebed.difference_words import answer, as_json, changed_figures, made, pair_lines, row_texts, unmeasured_lines
+from ratebed.difference_words import (
+    answer,
+    as_json,
+    changed_figures,
+    draw_lines,
+    made,
+    pair_lines,
+    row_texts,
+    unmeasured_lines,
+)
 from ratebed.differing import FoundDifferences
 
 PAGE = "diff.html"
@@ -25,7 +34,7 @@ def write_difference(compared: FoundDifferences) -> Path:
         "pairs": list(pair_lines(compared)),
         "reasons": told["reasons"],
         "differences": [{**row, **row_texts(row), "bar": _bar(row)} for row in told["differences"]],
-        "unmeasured": list(unmeasured_lines(compared)),
+        "unmeasured": [*draw_lines(compared), *unmeasured_lines(compared)],
         "figures": list(changed_figures(compared)),
         "claims": told["claims"],
         "is_repeatable": compared.is_repeatable,

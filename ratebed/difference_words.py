@@ -9,7 +9,8 @@ from ratebed.reasons import Reason
 from ratebed.rows import columns
 
 LINES_MOST = 20  # of differences in text; --json has all
-_HEAD = ("figure", "system", "measure", "pairs", "one", "other", "difference", "95 % interval", "p (Holm)")
+FEW = 2  # draws: even a single comparison's mean has to be 13 of its standard errors off to be significant
+_HEAD = ("figure", "system", "measure", "pairs", "draws", "one", "other", "difference", "95 % interval", "p (Holm)")
 
 
 def as_json(compared: FoundDifferences) -> Json:
@@ -49,6 +50,7 @@ def lines(compared: FoundDifferences) -> Iterator[str]:
     if compared.tested:
         yield f"differences, at 5 % after Holm's correction over {len(compared.tested)}:"
         yield from _table(compared)
+    yield from draw_lines(compared)
     yield from unmeasured_lines(compared)
     yield from (f"changed figure: {line}" for line in changed_figures(compared))
     for flip in compared.flips:
@@ -92,7 +94,7 @@ def _table(compared: FoundDifferences) -> list[str]:
     rows = []
     for each in shown:
         texts = row_texts(each.row())
-        rows.append([*each.group, str(len(each.comparison.one)), *texts.values()])
+        rows.append([*each.group, str(len(each.comparison.one)), str(each.comparison.draw_count), *texts.values()])
     more = len(compared.significant or compared.tested) - len(shown)
     return columns(_HEAD, rows) + [f"  and {more} more: --json has all"] * (more > 0)
 
@@ -104,12 +106,24 @@ def row_texts(row: Row) -> dict[str, str]:
     return {**numbers, "interval_text": interval, "p_text": f"{row['p_holm']:.2g}"}
 
 
+def draw_lines(compared: FoundDifferences) -> Iterator[str]:
+    """What counts once, and where that leaves too little to tell anything from chance."""
+    if any(each.comparison.draws_are_shared for each in compared.tested):
+        yield "seeds differ: all points of a repetition have one draw of the load, and count once"
+    few = sum(each.comparison.draw_count <= FEW and not each.is_significant for each in compared.tested)
+    if few:
+        yield (
+            f"{few} of {len(compared.tested)} comparisons are of one or two draws of the load, "
+            "too few to tell a difference from chance: more repetitions would"
+        )
+
+
 def unmeasured_lines(compared: FoundDifferences) -> Iterator[str]:
-    """Measures that cannot be compared, outcomes that are others, and tables that differ though no measure does."""
+    """Measures that cannot be compared, outcomes that are others, and tables that differ though none of theirs does."""
     for what, count in compared.one_sided.items():
         yield f"{what}: in {count} pair{'s' * (count > 1)}"
     for name, count in compared.unmeasured.items():
-        yield f"{name} differs in {count} pair{'s' * (count > 1)}, and nothing that is measured does"
+        yield f"{name} differs in {count} pair{'s' * (count > 1)}, and nothing that is measured of it does"
 
 
 def changed_figures(compared: FoundDifferences) -> Iterator[str]:
@@ -133,7 +147,9 @@ def answer(compared: FoundDifferences) -> str:
         others += ["runs that failed on one side alone"] * bool(compared.failing)
         return f"no significant difference of {tested} compared, and {' and '.join(others)}"
     if tested or compared.unmeasured:
-        return f"0 significant differences: what differs in {tested} comparisons may be chance"
+        count, chance = len(compared.unmeasured), f"what differs in {tested} comparisons may be chance"
+        tables = f", and nothing is compared of what differs in {count} table{'s' * (count > 1)}"
+        return f"0 significant differences: {chance}{tables * bool(count)}"
     if unpaired := _unpaired(compared):
         count = len(compared.pairing.pairs)
         return f"0 differences in {count} pair{'s' * (count != 1)} of runs, and {', '.join(unpaired)}"

@@ -1,9 +1,10 @@
 """What ``diff`` finds between two folders of results: why runs differ, by how much, and what that does to claims."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, NamedTuple
 
 from analysis.difference import ERROR, Comparison, holm
@@ -47,16 +48,17 @@ class Tested:
         return self.p <= ERROR
 
     def row(self) -> Row:
-        """For ``--json``: means of either side, mean difference and its 95 % interval (null: of one pair)."""
-        pairs, mean = len(self.comparison.one), self.comparison.difference
+        """For ``--json``: means of either side, mean difference and its 95 % interval (null: of one draw)."""
+        compared, mean = self.comparison, self.comparison.difference
         return {
             **self.group._asdict(),
-            "pair_count": pairs,
-            "one": sum(self.comparison.one) / pairs,
-            "other": sum(self.comparison.other) / pairs,
+            "pair_count": len(compared.one),
+            "draw_count": compared.draw_count,
+            "one": fmean(compared.by_draw(compared.one)),
+            "other": fmean(compared.by_draw(compared.other)),
             "difference": mean.mean,
-            "difference_low": mean.low if pairs > 1 else None,
-            "difference_high": mean.high if pairs > 1 else None,
+            "difference_low": mean.low if compared.draw_count > 1 else None,
+            "difference_high": mean.high if compared.draw_count > 1 else None,
             "p_holm": self.p,
             "is_significant": self.is_significant,
         }
@@ -80,7 +82,7 @@ class FoundDifferences:
     pairing: Pairing
     left_out: int  # pairs with an invalid run
     same_count: int  # pairs whose tables are the very same
-    unmeasured: Mapping[str, int]  # tables that differ in pairs where no measure does -> how many
+    unmeasured: Mapping[str, int]  # tables that differ in pairs where no measure of theirs does -> how many
     one_sided: Mapping[str, int]  # measures that one run of a pair has alone, outcomes that are others -> how many
     reasons: Sequence[Reason]
     tested: Sequence[Tested]  # by p
@@ -122,8 +124,7 @@ def differences(
     }
     kept = [p for p in pairing.pairs if keep_invalid or INVALID not in {standings[i].validity for i in p[:2]}]
     tables = {pair: _differing_tables(one, other, pair) for pair in kept}
-    differing = [pair for pair in kept if tables[pair]]
-    tested, without, alone = _tested(one, other, kept, differing, on)
+    tested, unmeasured, alone = _tested(one, other, tables, on)
     figures, only = _figures(one, other)
     counterparts = {name: counterpart for name, (counterpart, _) in figures.items()}
     return FoundDifferences(
@@ -131,8 +132,8 @@ def differences(
         other,
         pairing,
         left_out=len(pairing.pairs) - len(kept),
-        same_count=len(kept) - len(differing),
-        unmeasured=_counted([name for pair in without for name in tables[pair]]),
+        same_count=sum(not names for names in tables.values()),
+        unmeasured=_counted(unmeasured),
         one_sided=_counted([*alone, *_outcomes(one, other, kept)]),
         reasons=reasons(one, other, pairing.pairs),
         tested=tested,
@@ -166,37 +167,40 @@ def _content(path: Path) -> "pa.Table":
 
 
 def _tested(
-    one: Side, other: Side, kept: Sequence[RunPair], differing: Sequence[RunPair], on: Starter
-) -> tuple[list[Tested], list[RunPair], list[str]]:
-    """Every group with a pair that differs, tested; the pairs whose tables differ, but no measure does.
+    one: Side, other: Side, differing: Mapping[RunPair, Sequence[str]], on: Starter
+) -> tuple[list[Tested], list[str], list[str]]:
+    """Every group with a pair that differs, tested; each table of a pair that differs, but no measure of it does.
 
     And each measure of a pair that only one of its runs has: what is compared is compared without it.
+    ``differing``: the tables of each pair that do.
     """
-    if not differing:
+    if not any(differing.values()):
         return [], [], []
-    values = _values(one, [p.one for p in kept], on), _values(other, [p.other for p in kept], on)
+    from analysis.measures import READ
+
+    values = _values(one, [p.one for p in differing], on), _values(other, [p.other for p in differing], on)
     figures = _figures_of_runs(one)
-    groups: defaultdict[ComparedGroup, list[tuple[float, float]]] = defaultdict(list)
-    without, alone = [], list[str]()
-    for pair in kept:
+    groups: defaultdict[ComparedGroup, list[tuple[float, float, Hashable]]] = defaultdict(list)
+    unmeasured, alone = list[str](), list[str]()
+    for pair, names in differing.items():
         before, after = values[0].get(pair.one, {}), values[1].get(pair.other, {})
         shared = [name for name in before if name in after]
         alone += [f"{name}, of {one.name} alone" for name in sorted(before.keys() - after.keys())]
         alone += [f"{name}, of {other.name} alone" for name in sorted(after.keys() - before.keys())]
-        if pair in differing and before.keys() == after.keys() and all(before[name] == after[name] for name in shared):
-            without.append(pair)
-        systems = [side.manifests[run_id]["spec"]["system"] for side, run_id in ((one, pair.one), (other, pair.other))]
+        is_measured = before != after
+        unmeasured += [name for name in names if not (is_measured and name.removesuffix(".parquet") in READ)]
+        specs = one.manifests[pair.one]["spec"], other.manifests[pair.other]["spec"]
+        systems = [spec["system"] for spec in specs]
+        draw = tuple((spec["seed"], spec["repetition"]) for spec in specs) if SEED in pair.apart else pair
         for figure in figures.get(pair.one, [POINTS]):
             for name in shared:
                 group = ComparedGroup(figure, " -> ".join(dict.fromkeys(systems)), name)
-                groups[group].append((before[name], after[name]))
-    compared = {
-        group: Comparison(*(tuple(side) for side in zip(*pairs, strict=True))) for group, pairs in groups.items()
-    }
+                groups[group].append((before[name], after[name], draw))
+    compared = {group: Comparison(*zip(*pairs, strict=True)) for group, pairs in groups.items()}
     apart = {group: comparison for group, comparison in compared.items() if not comparison.is_same}
     adjusted = holm([comparison.p for comparison in apart.values()])
     tested = [Tested(*item, p) for item, p in zip(apart.items(), adjusted, strict=True)]
-    return sorted(tested, key=lambda each: (each.p, each.group)), without, alone
+    return sorted(tested, key=lambda each: (each.p, each.group)), unmeasured, alone
 
 
 def _outcomes(one: Side, other: Side, kept: Sequence[RunPair]) -> list[str]:

@@ -8,21 +8,29 @@ from hypothesis import strategies as st
 from analysis.difference import ERROR, Comparison, holm
 
 
-def _family_differs(rng: np.random.Generator, pairs: int, shift: float, families: int = 8) -> bool:
-    """Points of very different sizes, heavy-tailed; in the first comparison alone the second value is larger."""
-    comparisons = []
+def _family_differs(rng: np.random.Generator, draws: int, shift: float, points: int = 1, families: int = 8) -> bool:
+    """Points of very different sizes, heavy-tailed; in the first comparison alone the second value is larger.
+
+    Those of a draw share its load.
+    """
+    comparisons, of_pairs = [], np.repeat(np.arange(draws), points)
     for number in range(families):
-        size = 10.0 ** rng.uniform(0, 6, pairs)
-        one, other = (size * rng.lognormal(0.0, 0.5, pairs) for _ in range(2))
-        comparisons.append(Comparison(tuple(one), tuple(other * (1 + shift * (number == 0)))))
+        size = 10.0 ** rng.uniform(0, 6, draws * points)
+        one, other = (size * rng.lognormal(0.0, 0.5, draws)[of_pairs] for _ in range(2))
+        comparisons.append(Comparison(tuple(one), tuple(other * (1 + shift * (number == 0))), tuple(of_pairs)))
     return min(holm([each.p for each in comparisons])) <= ERROR
 
 
-@pytest.mark.parametrize("pairs", [3, 6, 8, 12, 60])
-def test_where_nothing_differs_at_most_five_percent_of_families_say_so(pairs):
+@pytest.mark.parametrize(("draws", "points"), [(3, 1), (6, 1), (8, 1), (12, 1), (60, 1), (5, 4), (12, 4)])
+def test_where_nothing_differs_at_most_five_percent_of_families_say_so(draws, points):
     rng = np.random.default_rng(7)
-    wrong = sum(_family_differs(rng, pairs, 0.0) for _ in range(300))
+    wrong = sum(_family_differs(rng, draws, 0.0, points) for _ in range(300))
     assert wrong <= 26  # 15 expected at most; 26 or more of 300 at 5 % come once in 300 times
+
+
+def test_pairs_of_one_draw_decide_nothing_and_have_no_interval():
+    one_draw = Comparison((1.0, 2.0, 3.0), (1.5, 3.0, 4.5), ("a", "a", "a"))
+    assert one_draw.p == 1.0 and one_draw.draw_count == one_draw.difference.count == 1
 
 
 def test_what_differs_much_is_found():
@@ -47,6 +55,7 @@ def test_the_same_values_are_never_different_and_one_pair_decides_nothing():
 def test_differences_that_are_all_alike_say_nothing_of_their_spread():
     assert Comparison((4.0,) * 3, (2.0,) * 3).p == 0.25  # the signs: 2 of 8
     assert Comparison((4.0,) * 6, (2.0,) * 6).p == pytest.approx(2 / 64)
+    assert Comparison((4.0, 5.0), (6.0, 7.0)).p == 0.5  # the steps of a clock
 
 
 @settings(max_examples=25)  # exact ranks take long

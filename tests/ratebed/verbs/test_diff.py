@@ -156,6 +156,22 @@ def test_a_system_at_two_versions_is_told_from_its_file(tmp_path):
     assert done.returncode == 0 and json.loads(done.stdout)["pair_count"] == 2
 
 
+@pytest.mark.slow
+def test_points_of_one_repetition_with_other_seeds_are_one_draw_and_every_table_that_differs_is_named(tmp_path):
+    for name, seed in {"one": 11, "other": 12}.items():
+        for publishers in (200, 300):
+            spec = small(seed=seed, workload_options={"publishers": publishers}, keep=("messages",))
+            execute(spec, id_of(spec), tmp_path / name / "runs" / id_of(spec))
+    code, told = diffed(str(tmp_path / "one"), str(tmp_path / "other"))
+    assert code == 0 and told["pair_count"] == 2 and told["differences"]
+    for row in told["differences"]:
+        assert (row["pair_count"], row["draw_count"], row["p_holm"], row["difference_low"]) == (2, 1, 1.0, None)
+    assert told["unmeasured_tables"] == {"messages.parquet": 2}
+    text = ratebed("diff", str(tmp_path / "one"), str(tmp_path / "other")).stdout
+    assert "all points of a repetition have one draw of the load" in text and "too few to tell" in text
+    assert "nothing is compared of what differs in 1 table" in text
+
+
 def test_folders_without_anything_in_common_are_refused(plain, tmp_path):
     (tmp_path / "empty").mkdir()
     done = ratebed("diff", str(plain), str(tmp_path / "empty"))
