@@ -31,6 +31,7 @@ def as_json(compared: FoundDifferences) -> Json:
         "only_figures": dict(compared.only),
         "failing_figures": dict(compared.failing),
         "claims": [flip._asdict() for flip in compared.flips],
+        "standings": {run_id: standing.row() for run_id, standing in compared.standings.items()},
         "is_repeatable": compared.is_repeatable,
         "differs": compared.differs,
     }
@@ -138,6 +139,8 @@ def changed_figures(compared: FoundDifferences) -> Iterator[str]:
 
 def answer(compared: FoundDifferences) -> str:
     """In a sentence; the exit code says the same."""
+    if compared.is_void:
+        return f"nothing is compared: of {compared.left_out} pairs of runs each has an invalid one"
     significant, tested = len(compared.significant), len(compared.tested)
     if significant:
         return f"{significant} significant difference{'s' * (significant > 1)} of {tested} compared"

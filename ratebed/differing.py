@@ -15,7 +15,7 @@ from ratebed.judging import judged_from
 from ratebed.pairing import Pairing, RunPair, Side, paired
 from ratebed.pipeline import tables_of
 from ratebed.reasons import Reason, reasons
-from ratebed.validity import Standing, standing_of
+from ratebed.validity import Standing, by_validity, standing_of
 from testbed.trust.evidence import INVALID
 
 if TYPE_CHECKING:
@@ -106,6 +106,11 @@ class FoundDifferences:
         )
 
     @property
+    def is_void(self) -> bool:
+        """Whether there are pairs, and in each of them an invalid run: nothing was compared."""
+        return 0 < self.left_out == len(self.pairing.pairs)
+
+    @property
     def differs(self) -> bool:
         """What the exit code says."""
         told = self.flips or self.one_sided or self.failing
@@ -117,11 +122,12 @@ def differences(
 ) -> FoundDifferences:
     """Compare two folders of results; where pairs differ, by Spark, which ``on`` starts."""
     pairing = paired(one, other, renamed)
-    standings = {
-        run_id: standing_of(side.manifests[run_id])
-        for side, ids in ((one, [p.one for p in pairing.pairs]), (other, [p.other for p in pairing.pairs]))
-        for run_id in ids
-    }
+    standings: dict[str, Standing] = {}
+    for pair in pairing.pairs:
+        for run_id, side in zip(pair[:2], (one, other), strict=True):  # one id on both sides: it may be invalid on one
+            standings[run_id] = max(
+                standing_of(side.manifests[run_id]), standings.get(run_id, Standing()), key=by_validity
+            )
     kept = [p for p in pairing.pairs if keep_invalid or INVALID not in {standings[i].validity for i in p[:2]}]
     tables = {pair: _differing_tables(one, other, pair) for pair in kept}
     tested, unmeasured, alone = _tested(one, other, tables, on)

@@ -50,7 +50,12 @@ def standing_rows(sections: Mapping[str, Json]) -> dict[str, dict[str, Row]]:
 
 def worst(standings: Iterable[Standing]) -> Standing | None:
     """The first of the least valid ones; None where there are none."""
-    return max(standings, key=lambda standing: LEAST_VALID_LAST.index(standing.validity), default=None)
+    return max(standings, key=by_validity, default=None)
+
+
+def by_validity(standing: Standing) -> int:
+    """What the least valid one has most of."""
+    return LEAST_VALID_LAST.index(standing.validity)
 
 
 def are_invalid(standings: Iterable[Standing]) -> bool:

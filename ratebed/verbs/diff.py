@@ -36,8 +36,8 @@ def diff(
     """First why runs differ; then paired differences with intervals, changed figures, claims with another verdict.
 
     The exit code is 1 where a difference is significant at 5 % after Holm's correction; where a claim has another
-    verdict, or runs failed on one side alone, though every seed is the same, in virtual time; or where a commit's runs
-    failed.
+    verdict, or runs failed on one side alone, though every seed is the same, in virtual time; where a commit's runs
+    failed; or where nothing is compared, as each pair has an invalid run.
     """
     from ratebed.at_commit import commit_of, results_at
     from ratebed.difference_page import write_difference
@@ -83,4 +83,4 @@ def diff(
     )
     for name in failed:
         print(f"ratebed: at {name} something failed, see above", file=sys.stderr)
-    return max(told(compared.standings), int(compared.differs), int(bool(failed)))
+    return max(told(compared.standings), int(compared.differs or compared.is_void), int(bool(failed)))

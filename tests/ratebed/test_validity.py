@@ -199,6 +199,24 @@ def test_pairs(tmp_path: Path, make: Make, monkeypatch: pytest.MonkeyPatch) -> N
     assert "(1 pair, invalid)" in ratebed("compare", "--out", str(tmp_path), "--plot-invalid").stdout
 
 
+@pytest.mark.parametrize("standings", [(VALID, INVALID), (INVALID, VALID)])
+def test_what_is_compared_with_invalid_runs_alone_is_not_called_equal(
+    tmp_path: Path, make: Make, capsys: pytest.CaptureFixture[str], standings: Sequence[Standing]
+) -> None:
+    folders = [tmp_path / name for name in ("one", "other")]
+    for folder, standing in zip(folders, standings, strict=True):
+        make(Campaign(folder / "runs"), [small()], [standing])
+    words = ["diff", *map(str, folders)]
+    assert app(words, standalone_mode=False) == 1
+    printed = capsys.readouterr()
+    assert "nothing is compared" in printed.out and "0 differences" not in printed.out
+    assert f"invalid: {WHY}" in printed.err
+    assert app([*words, "--json"], standalone_mode=False) == 1
+    assert {"validity": "invalid", "validity_reasons": [WHY]} in json.loads(capsys.readouterr().out)[
+        "standings"
+    ].values()
+
+
 @pytest.mark.parametrize(("standing", "code"), [(VALID, 0), (Standing("degraded", ("hot",)), 0), (INVALID, 1)])
 def test_one_run(tmp_path: Path, make: Make, standing: Standing, code: int) -> None:
     (run_id,) = make(Campaign(tmp_path / "runs"), points(1), [standing])
