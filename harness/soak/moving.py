@@ -21,7 +21,7 @@ from core.seeds import child_seed, generator
 from core.units import MILLISECOND_NS, NEVER_NS, SECOND_NS
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
-from harness.soak.trial import Breach, clocks_apart_ns, ended, ground, judged, outages_of
+from harness.soak.trial import Breach, clocks_apart_ns, ended, ground, healed_ns, judged, outages_of
 from systems.api import RunHistory
 from systems.distribution import migrator
 from systems.distribution.commands import MoveAway
@@ -82,8 +82,8 @@ def _play(schedule: SoakSchedule) -> MovesPlayed:
         loop.call_at(at_ns, _command, loop, source, command)
     faults = schedule.faults()
     loop.fail(faults)
-    loop.run(end_ns)
-    loop.drain(end_ns + PATIENCE_NS)
+    loop.run(healed_ns(schedule))
+    loop.drain(loop.now_ns + PATIENCE_NS)
     at_rest = _settled(loop)
     history = RunHistory(
         system, config, tuple(everyone), loop.journal.steps,

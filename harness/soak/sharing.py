@@ -20,7 +20,7 @@ from core.registry import configure
 from core.units import NEVER_NS, SECOND_NS, duration_ns
 from harness.soak.draw import draw, system_of
 from harness.soak.schedule import SoakSchedule
-from harness.soak.trial import Breach, clocks_apart_ns, ended, ground, judged, outages_of
+from harness.soak.trial import Breach, clocks_apart_ns, ended, ground, healed_ns, judged, outages_of
 from studies.sharing.deployment import released_by
 from studies.sharing.rules import SHARINGS
 from systems.api import RunHistory
@@ -71,7 +71,7 @@ def _play(schedule: SoakSchedule) -> tuple[Breach, ...]:
     loop = GrantedLoop(deployed, TOPIC, way.part) if way.part else GatedLoop(deployed, names, TOPIC, RETRY_NS)
     loop.fail(faults)
     loop.arrive(at_ns, where, count)
-    loop.run(schedule.load_end_ns + 10 * SECOND_NS)
+    loop.run(healed_ns(schedule) + 10 * SECOND_NS)
     history = RunHistory(
         system, config, tuple(names), loop.journal.steps,
         frozenset(str(row["kind"]) for trouble in schedule.troubles for row in trouble),

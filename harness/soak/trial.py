@@ -166,8 +166,8 @@ def _loop(schedule: SoakSchedule, system: System, config: object, topology: Topo
 
 def _run(loop: EventLoop, schedule: SoakSchedule) -> bool:
     """Until all are idle, with nothing under way; False where that takes too long."""
-    until_ns = _healed_ns(schedule) + (LINE_REST_NS if schedule.options.get("line") else REST_NS)
-    loop.run(_healed_ns(schedule) + PATIENCE_NS)
+    until_ns = healed_ns(schedule) + (LINE_REST_NS if schedule.options.get("line") else REST_NS)
+    loop.run(healed_ns(schedule) + PATIENCE_NS)
     while not _is_quiet(loop):
         if loop.now_ns >= until_ns:
             return False
@@ -177,10 +177,10 @@ def _run(loop: EventLoop, schedule: SoakSchedule) -> bool:
 
 def _run_placed(loop: EventLoop, schedule: SoakSchedule) -> bool:
     """Placements never stop to talk: until all clients have been connected for a while; False where that takes long."""
-    until_ns = _healed_ns(schedule) + PLACED_REST_NS
+    until_ns = healed_ns(schedule) + PLACED_REST_NS
     goes_round = schedule.options.get("periodic") or not schedule.options.get("stay", True)
     lasting_ns = 0 if goes_round else LASTING_NS
-    loop.run(_healed_ns(schedule) + PLACED_PATIENCE_NS)
+    loop.run(healed_ns(schedule) + PLACED_PATIENCE_NS)
     since_ns = loop.now_ns
     while not _are_idle(loop) or loop.now_ns - since_ns < lasting_ns:
         if loop.now_ns >= until_ns:
@@ -191,7 +191,7 @@ def _run_placed(loop: EventLoop, schedule: SoakSchedule) -> bool:
     return True
 
 
-def _healed_ns(schedule: SoakSchedule) -> int:
+def healed_ns(schedule: SoakSchedule) -> int:
     """The last fault, or the last request if that is later: until then there is always something to be said."""
     return max(schedule.load_end_ns, *schedule.instants_ns())
 

@@ -82,7 +82,7 @@ class _Round:
     stopped: bool | None = None
     heard: dict[str, Words] = field(default_factory=dict)
     heard_stopped: dict[str, bool] = field(default_factory=dict)
-    settled: int = 0
+    settled: set[str] = field(default_factory=set)  # whose flow is applied
 
 
 class Ledger:
@@ -106,10 +106,15 @@ class Ledger:
         return words
 
     def hear(self, source: str, cycle: int, words: Words) -> bool:
-        """What a neighbour says of a cycle, late or early; returns whether that cycle was closed here before."""
+        """What a neighbour says of a cycle, late or early; returns whether that cycle was closed here before.
+
+        A copy that comes when its flow is applied says nothing.
+        """
         if cycle <= self.cycle - HISTORY:
             return False
         record = self._round(cycle)
+        if source in record.settled:
+            return False
         record.heard[source] = words
         return record.own is not None
 
@@ -168,9 +173,9 @@ class Ledger:
             for name, words in told.items():
                 if not (freezes and (record.stopped or record.heard_stopped[name])):
                     flows.append(law.flow(name, own, words))
-            record.settled += len(told)
+            record.settled |= told.keys()
             record.heard = {name: words for name, words in record.heard.items() if name not in told} if freezes else {}
-            if record.settled == links:
+            if len(record.settled) == links:
                 del self.rounds[cycle]
         return flows
 

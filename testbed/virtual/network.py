@@ -4,6 +4,7 @@
   link as tc-netem does by default) and the time to put the bytes on each link.  Links do not queue:
   control traffic is far below their rates.
 * Datagrams may be lost, doubled, and, with jitter or when held back, overtake each other; a partition loses them.
+  A copy has a jitter and a hold of its own.
 * Streams keep their order, and lose nothing.  A lost message is sent again when ``testbed.nodes.retransmission``
   says, with the link as it is by then, and so is one that a partition cuts off.  A stream has one timer: when it
   rings, all that is missing is sent again, and its wait begins anew once the first of that comes through (Linux's
@@ -199,17 +200,19 @@ class Network:
         is_lost = route.through < 1.0 and route.loss.random() >= route.through  # drawn in a partition as well
         if is_lost or route.cut:
             return []
-        at_ns = now_ns + self._delay_ns(route, parcel.size_bytes)
-        if route.reorderings and is_datagram:
-            at_ns += sum(hold_ns for chance, hold_ns in route.reorderings if route.disorder.random() < chance)
+        at_ns = now_ns + self._delay_ns(route, parcel.size_bytes, is_datagram)
         doubled = [bool(route.disorder.random() < chance) for chance in route.duplications]  # each link draws
-        return [at_ns, at_ns] if any(doubled) else [at_ns]
+        if not any(doubled):
+            return [at_ns]
+        return [at_ns, now_ns + self._delay_ns(route, parcel.size_bytes, is_datagram) if is_datagram else at_ns]
 
     @staticmethod
-    def _delay_ns(route: _Route, size_bytes: int) -> int:
+    def _delay_ns(route: _Route, size_bytes: int, is_datagram: bool) -> int:
         delay = route.one_way_delay_ns
         if route.is_slow:
             delay += route.state.transmission_ns(size_bytes)
         for jitter_ns in route.jitters_ns:
             delay += int(route.jitter.integers(-jitter_ns, jitter_ns, endpoint=True))
+        if route.reorderings and is_datagram:
+            delay += sum(hold_ns for chance, hold_ns in route.reorderings if route.disorder.random() < chance)
         return delay

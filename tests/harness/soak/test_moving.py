@@ -11,13 +11,16 @@ import pytest
 from core.errors import SystemFault
 from core.records import Int64, Schedule
 from core.units import SECOND_NS
+from harness.soak.draw import draw
 from harness.soak.moving import play, schedules
 from harness.soak.schedule import SoakSchedule
 from harness.soak.trial import RULES
 from systems.api import Delivery, Effect, Event, Timer
 from systems.distribution.tb_adaptor import ADAPTOR, BrokerAgent, NewLimit
+from testbed.nodes.journal import NodeJournal
 from testbed.nodes.member import Member
 from testbed.virtual.moving import Emissions, MovingPlane, Outbox
+from testbed.virtual.scheduler import EventLoop
 
 
 def test_nothing_is_lost_and_order_is_kept() -> None:
@@ -27,6 +30,21 @@ def test_nothing_is_lost_and_order_is_kept() -> None:
         assert played.breaches == (), schedule.seed
         seen += played.seen
     assert min(seen[name] for name in ("moves", "orders", "resent", "settled")) > 0
+
+
+def test_a_broker_that_is_cut_off_for_long_is_judged_when_all_is_well_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its partition lasts until 42.6 s, the load until 14 s."""
+    instants_ns = list[int]()
+    run = EventLoop.run
+
+    def told(loop: EventLoop, until_ns: int) -> NodeJournal:
+        instants_ns.append(until_ns)
+        return run(loop, until_ns)
+
+    monkeypatch.setattr(EventLoop, "run", told)
+    schedule = draw(1_150)
+    assert play(schedule).breaches == ()
+    assert instants_ns[0] >= max(schedule.instants_ns()) > schedule.load_end_ns
 
 
 def found(count: int) -> set[str]:

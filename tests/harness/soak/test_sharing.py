@@ -7,11 +7,14 @@ import msgspec
 import pytest
 
 from harness.soak import sharing
+from harness.soak.draw import draw
 from harness.soak.sharing import WAYS, play, schedules
 from harness.soak.trial import RULES
 from studies.sharing.rules import leased
 from systems.api import Decide, Node, Verdict
+from testbed.faults import Fault, Heal
 from testbed.virtual.gates import GatedLoop
+from testbed.virtual.network import Network
 
 
 def test_no_more_is_granted_than_the_bound() -> None:
@@ -24,6 +27,20 @@ def test_no_more_is_granted_than_the_bound() -> None:
 
 def of_system(system: str, count: int) -> list[sharing.SoakSchedule]:
     return list(islice((schedule for schedule in schedules(1) if schedule.system == system), count))
+
+
+def test_a_node_that_is_cut_off_for_long_hears_the_others_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    schedule, heals_ns = draw(526), list[int]()
+    apply = Network.apply
+
+    def told(network: Network, fault: Fault) -> None:
+        if isinstance(fault, Heal):
+            heals_ns.append(fault.at_ns)
+        apply(network, fault)
+
+    monkeypatch.setattr(Network, "apply", told)
+    assert play(schedule) == ()
+    assert heals_ns == [max(schedule.instants_ns())] and heals_ns[0] > 2 * schedule.load_end_ns
 
 
 def test_leases_that_are_worth_more_than_they_say_are_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ from systems.api import Arrival, Decide, Delivery, Node, Report, Sample, Send, S
 from systems.conformance import check_system
 from systems.limiting.centralised_throttler import SYSTEM as CENTRALISED
 from systems.limiting.throttler import SYSTEM, Config, Measure, UserMeasures, nodes
-from systems.limiting.throttling_ledger import Law, performance
+from systems.limiting.throttling_ledger import Law, Ledger, performance
 from systems.limiting.throttling_users import Demand, in_pieces
 from systems.parts import throttling
 from systems.parts.portion import MILLION
@@ -139,6 +139,16 @@ def test_measures_of_the_same_cycle_keep_the_sum_whatever_the_delay(delay: int, 
     late = exchange(uneven(made(10, graph="dst-2", g=0.02, measure=measure, **LITERAL)), demands, delay)
     np.testing.assert_allclose(late.sum(axis=1), 1000.0, rtol=1e-9)
     assert (late[: delay + 1] == START).all() and (late[-1] != START).any()
+
+
+def test_a_neighbour_whose_words_come_twice_is_applied_once_and_the_other_still_is() -> None:
+    ledger = Ledger(Law("throttled", {"a": 0.25, "b": 0.25}, clamp=False), 100.0)
+    ledger.close(0, 140.0)
+    assert ledger.hear("a", 0, (20.0, 50.0, 0))
+    assert ledger.flows() == [(5.0, 0)]
+    assert not ledger.hear("a", 0, (20.0, 50.0, 0)) and ledger.flows() == []
+    assert ledger.hear("b", 0, (60.0, 50.0, 0)) and ledger.flows() == [(-5.0, 0)]
+    assert not ledger.rounds
 
 
 def test_last_known_measures_let_the_sum_wander_by_what_is_late() -> None:
