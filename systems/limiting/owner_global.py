@@ -31,17 +31,14 @@ from sys import getsizeof
 
 from core.defaults import CAPACITY, RATE
 from core.seeds import generator
-from core.units import MILLISECOND_NS, SECOND_NS
+from core.units import MILLISECOND_NS
 from systems.api import (
     Arrival,
     Decide,
     Delivery,
     Effect,
     Event,
-    Invariant,
-    Message,
     Node,
-    RunHistory,
     Send,
     SetTimer,
     Start,
@@ -50,9 +47,9 @@ from systems.api import (
     Transport,
     UnexpectedEvent,
     Verdict,
-    Violation,
 )
-from systems.invariants import Meter, config_limit, rejected_in_vain, tokens
+from systems.limiting.owner_invariants import INVARIANTS
+from systems.limiting.owner_messages import HITS, STATES, Gathered, TakenIn
 from systems.parts.consistent_hash import name_hash, range_of
 from systems.parts.gather_loop import GatherLoop
 from systems.parts.limit import Limit, limit_of
@@ -60,7 +57,6 @@ from systems.parts.options import span_ns
 
 TIMEOUT_NS = 500 * MILLISECOND_NS  # GUBER_GLOBAL_TIMEOUT, by default
 USER_BYTES, WAITING_BYTES = 32 + 3 * 8, 32 + 8  # model of A18: a user key; tokens, two instants; hits or a date
-HITS, STATES = "hits", "states"
 _SWEEP_COUNT = 1_024  # buckets, before those that are full again are forgotten
 
 
@@ -71,21 +67,6 @@ class Config:
     capacity: int = CAPACITY  # c: limit and burst
     rate: str = RATE  # r, tokens a second: the duration is c/r
     sync: str = "100ms"  # GUBER_GLOBAL_SYNC_WAIT
-
-
-class Gathered(Message, frozen=True):
-    """A node to an owner, rows of user, hits, and the date of the first; or an owner to all: user, tokens, full at."""
-
-    kind: str
-    number: int
-    rows: tuple[tuple[str, int, int], ...]
-
-
-class TakenIn(Message, frozen=True):
-    """The answer."""
-
-    kind: str
-    number: int
 
 
 @dataclass(slots=True)
@@ -250,100 +231,6 @@ def nodes(names: list[str], config: Config, seed: int) -> dict[str, Node]:
     return {name: GlobalNode(name, names, limit, sync_ns, seed) for name in names}
 
 
-# --- what holds ------------------------------------------------------------------------------------
-
-
-def _as_told(history: RunHistory) -> Violation | None:
-    """A node admits no more than it was last told is there, and r t; all of c once that is said to be full.
-
-    Less than a token more, which is not cut, and what clocks that are apart bring.  On the node's own clock.
-    """
-    limit = config_limit(history)
-    life_ns = limit.instant_ns(limit.capacity * limit.token_ticks)
-    extra = 1 + limit.rate_rps * history.clocks_apart_ns / SECOND_NS
-    meters: dict[tuple[str, str], Meter] = {}
-    full_at_ns: dict[tuple[str, str], int] = {}
-    for step in history.steps:
-        match step.event:
-            case Start():
-                meters = {key: meter for key, meter in meters.items() if key[0] != step.node}
-            case Delivery(_, Gathered(kind, _, rows)):
-                for user, count, at_ns in rows:
-                    key = step.node, user
-                    if kind == STATES or full_at_ns.get(key, step.at_ns) < step.at_ns:
-                        meters[key] = Meter(limit)
-                    if kind == STATES:
-                        meters[key].take(step.at_ns, limit.capacity - count)
-                    full_at_ns[key] = at_ns if kind == STATES else at_ns + life_ns
-            case Arrival(request):
-                key = step.node, request.user
-                if key not in meters or full_at_ns.get(key, step.at_ns) < step.at_ns:
-                    meters[key] = Meter(limit)
-                full_at_ns[key] = step.at_ns + life_ns
-                if Decide(request.id, Verdict.ADMIT) not in step.effects:
-                    continue
-                used = meters[key].take(step.at_ns, request.cost)
-                if used >= limit.capacity + extra:
-                    what = f"admits {request.user} {tokens(used - limit.capacity)} above what it was told, and r t"
-                    return Violation(step.true_ns, step.node, what)
-    return None
-
-
-def _in_vain(history: RunHistory) -> Violation | None:
-    return rejected_in_vain(history, all_asked=True)
-
-
-def _hits_told(history: RunHistory) -> Violation | None:
-    """At rest, where nobody crashed, owners have been told of all hits, those of rejected requests as well."""
-    if not history.at_rest or history.crash_count:
-        return None
-    owed: dict[str, int] = {}
-    for step in history.steps:
-        for effect in step.effects:
-            if isinstance(effect, Send) and isinstance(effect.message, Gathered) and effect.message.kind == HITS:
-                for user, hits, _ in effect.message.rows:
-                    owed[user] = owed.get(user, 0) - hits
-        if isinstance(step.event, Arrival):
-            request = step.event.request
-            if history.names[range_of(name_hash(request.user), len(history.names))] != step.node:
-                owed[request.user] = owed.get(request.user, 0) + request.cost
-    for user, hits in owed.items():
-        if hits:
-            return Violation(history.end_ns, "", f"{hits} hits of {user} were not told to its owner")
-    return None
-
-
-def _copies(history: RunHistory) -> Violation | None:
-    """At rest all others hold what an owner said last, after all hits that it knows of; unless the owner crashed."""
-    if not history.at_rest:
-        return None
-    said: dict[tuple[str, str, str], tuple[str, int, int]] = {}  # (owner, node, user) -> row
-    heard: dict[tuple[str, str, str], tuple[str, int, int]] = {}
-    untold: dict[tuple[str, str, str], None] = {}  # has not been told since the last hit
-    for step in history.steps:
-        hits: list[str] = []
-        match step.event:
-            case Start():
-                said = {key: row for key, row in said.items() if step.node not in key[:2]}
-            case Arrival(request) if history.names[range_of(name_hash(request.user), len(history.names))] == step.node:
-                hits = [request.user]
-            case Delivery(source, Gathered(kind, _, rows)) if kind == STATES:
-                heard |= {(source, step.node, row[0]): row for row in rows}
-            case Delivery(_, Gathered(_, _, rows)):
-                hits = [row[0] for row in rows]
-        untold |= {(step.node, name, user): None for name in history.names if name != step.node for user in hits}
-        for effect in step.effects:
-            if isinstance(effect, Send) and isinstance(effect.message, Gathered) and effect.message.kind == STATES:
-                for row in effect.message.rows:
-                    said[step.node, effect.target, row[0]] = row
-                    untold.pop((step.node, effect.target, row[0]), None)
-    behind = [*untold, *(key for key, row in said.items() if heard.get(key) != row)]
-    crashed = {name for name, spans in history.outages.items() if spans}
-    for owner, node, user in (key for key in behind if key[0] not in crashed):
-        return Violation(history.end_ns, node, f"does not know what {owner} knows of {user}")
-    return None
-
-
 SYSTEM = System(
     "owner-global",
     "nodes admit on copies of an owner's buckets (twin of Gubernator GLOBAL, not checked against its server)",
@@ -351,10 +238,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Gathered, TakenIn),
     transport=Transport.STREAM,
-    invariants=(
-        Invariant("no more than it was told", _as_told),
-        Invariant("no rejection below capacity", _in_vain),
-        Invariant("all hits are told", _hits_told),
-        Invariant("copies equal at rest", _copies),
-    ),
+    invariants=INVARIANTS,
 )

@@ -13,6 +13,7 @@ from systems.distribution import tb_adaptor
 from systems.limiting.centralised import CentralisedNode
 from systems.limiting.counter_node import CounterNode
 from systems.limiting.crdt_counter_literal import CounterBucket, LiteralCounterNode
+from systems.limiting.owner_global import LeakyTable
 from systems.parts.lease_book import Grant, LeaseBook
 from systems.parts.questions import Questions
 from systems.placement.broker import BrokerNode
@@ -104,6 +105,16 @@ def refill_counted_twice_at_a_restart(patch: Patch) -> None:
     patch.setattr(LiteralCounterNode, "restore", refilling)
 
 
+def owner_deaf_to_hits(patch: Patch) -> None:
+    """It tells how its bucket is, and takes none off it."""
+    hit = LeakyTable.hit
+
+    def deaf(table: LeakyTable, user: str, hits: int, date_ns: int, now_ns: int, drain: bool = False) -> bool:
+        return drain or hit(table, user, hits, date_ns, now_ns)
+
+    patch.setattr(LeakyTable, "hit", deaf)
+
+
 def merge_by_sum(patch: Patch) -> None:
     merged = CounterBucket.merged
 
@@ -174,6 +185,7 @@ PLANTED = {
     "a refill counted twice at a restart": Planted(
         "crdt-counter", refill_counted_twice_at_a_restart, ("decides by what it knows",)
     ),
+    "an owner deaf to hits": Planted("owner-global", owner_deaf_to_hits, ("decides and tells by its table",)),
     "a merge by sum": Planted("crdt-counter", merge_by_sum, ("decides by what it knows",)),
     "gossip not resumed after a heal": Planted(
         "crdt-counter", gossip_not_resumed_after_a_heal, ("at rest after the last fault", "replicas equal at rest")

@@ -17,7 +17,8 @@ from systems.limiting import crdt_counter_literal, crdt_queue_literal
 from systems.limiting.counter_common import Delta
 from systems.limiting.counter_fast import FastNode
 from systems.limiting.counter_node import CounterNode
-from systems.limiting.owner_global import STATES, GlobalNode
+from systems.limiting.owner_global import GlobalNode
+from systems.limiting.owner_messages import STATES
 from systems.loader import load_system
 from systems.parts.lease_book import LeaseBook
 from systems.parts.lease_client import LeaseClient

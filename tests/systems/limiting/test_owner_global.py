@@ -13,18 +13,8 @@ from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS
 from systems.api import Arrival, Decide, Delivery, Effect, Event, Send, SetTimer, Start, Timer, Verdict
 from systems.conformance import check_system
-from systems.limiting.owner_global import (
-    HITS,
-    STATES,
-    SYSTEM,
-    TIMEOUT_NS,
-    Config,
-    Gathered,
-    GlobalNode,
-    LeakyTable,
-    TakenIn,
-    nodes,
-)
+from systems.limiting.owner_global import SYSTEM, TIMEOUT_NS, Config, GlobalNode, LeakyTable, nodes
+from systems.limiting.owner_messages import HITS, STATES, Gathered, TakenIn
 from systems.parts.consistent_hash import name_hash, range_of
 from systems.parts.gather_loop import GatherLoop
 from systems.parts.limit import limit_of
