@@ -24,6 +24,8 @@ from sys import getsizeof
 
 from core.errors import SpecError
 from systems.api import Arrival, Effect, Message, Node, Send, System, UnexpectedEvent
+from systems.limiting.command_invariants import BY_COMMANDS
+from systems.limiting.command_messages import NEVER, Command, Reported, UserCommands, UsersReported
 from systems.limiting.held import CONSERVED, FIRST, TOTAL_CONSERVED
 from systems.limiting.throttling_node import ThrottlingNode
 from systems.limiting.throttling_users import Demand, KnownUsers, UserBuckets, UserOptions, account, in_parts, in_pieces
@@ -32,7 +34,6 @@ from systems.parts.portion import MILLION
 
 ENTRY_BYTES = 16  # model: the centre's entry for one server and user
 SHARE_BYTES = 8  # model: a server's share, all that is left of the entry while the user rests
-NEVER = -(2**53)
 PATIENCE = 5  # cycles that a user's limit waits for reports of all servers; ours
 FINEST_DEMAND = 2**32  # demands are divided by in 2**-32 requests a second
 BEHIND = 2  # cycles: the centre waits no longer for a report when another server is this far ahead
@@ -45,38 +46,6 @@ class Config(UserOptions):
     centre: str = ""  # ours: the server that decides; "" = the first
     floor: float = 0.05  # ours: the part of a user's limit that is split evenly
     average: str = "10s"  # ours: in proportion to one cycle's demand a user's whole limit would follow one request
-
-
-class Reported(Message, frozen=True):
-    """Server to centre: its demand in a cycle."""
-
-    cycle: int
-    demand: float
-
-
-class Command(Message, frozen=True):
-    """Centre to server: its limit, from the next cycle on.  ``cycle``: of the reports that it is made of."""
-
-    cycle: int
-    limit: float
-
-
-class UsersReported(Message, frozen=True):
-    """Server to centre, of each active user: demand, requests a second; millionths of tokens; when it was last asked
-    for (a cycle); and the cycle of the last command obeyed.
-    """
-
-    users: dict[str, tuple[float, int, int, int]]
-
-
-class UserCommands(Message, frozen=True):
-    """Centre to server, of each user: its share, in parts; millionths of tokens to add; when it was last asked for.
-
-    ``cycle``, of the centre, orders commands.
-    """
-
-    cycle: int
-    shares: dict[str, tuple[int, int, int]]
 
 
 def in_proportion(total: float, weights: list[float]) -> list[float]:
@@ -316,5 +285,5 @@ SYSTEM = System(
     nodes=nodes,
     messages=(Reported, Command, UsersReported, UserCommands, KnownUsers),
     inputs=(Arrival, Demand),
-    invariants=(CONSERVED, TOTAL_CONSERVED, FIRST),
+    invariants=(CONSERVED, TOTAL_CONSERVED, FIRST, BY_COMMANDS),
 )

@@ -14,6 +14,7 @@ from systems.limiting.centralised import CentralisedNode
 from systems.limiting.counter_node import CounterNode
 from systems.limiting.crdt_counter_literal import CounterBucket, LiteralCounterNode
 from systems.limiting.owner_global import LeakyTable
+from systems.limiting.throttling_users import UserBucket, UserBuckets
 from systems.parts.lease_book import Grant, LeaseBook
 from systems.parts.questions import Questions
 from systems.placement.broker import BrokerNode
@@ -115,6 +116,15 @@ def owner_deaf_to_hits(patch: Patch) -> None:
     patch.setattr(LeakyTable, "hit", deaf)
 
 
+def command_that_counts_its_tokens_twice(patch: Patch) -> None:
+    reshare = UserBuckets.reshare
+
+    def minting(buckets: UserBuckets, bucket: UserBucket, parts: int, grains: int, now_ns: int) -> None:
+        reshare(buckets, bucket, parts, 2 * grains, now_ns)
+
+    patch.setattr(UserBuckets, "reshare", minting)
+
+
 def merge_by_sum(patch: Patch) -> None:
     merged = CounterBucket.merged
 
@@ -186,6 +196,9 @@ PLANTED = {
         "crdt-counter", refill_counted_twice_at_a_restart, ("decides by what it knows",)
     ),
     "an owner deaf to hits": Planted("owner-global", owner_deaf_to_hits, ("decides and tells by its table",)),
+    "a command that counts its tokens twice": Planted(
+        "centralised-throttler", command_that_counts_its_tokens_twice, ("decides and reports by its commands",)
+    ),
     "a merge by sum": Planted("crdt-counter", merge_by_sum, ("decides by what it knows",)),
     "gossip not resumed after a heal": Planted(
         "crdt-counter", gossip_not_resumed_after_a_heal, ("at rest after the last fault", "replicas equal at rest")

@@ -16,17 +16,8 @@ from studies.throttling.asked import Throttling
 from studies.throttling.virtual import run
 from systems.api import Arrival, Decide, Delivery, Report, Start, Timer, Verdict
 from systems.conformance import check_system
-from systems.limiting.centralised_throttler import (
-    NEVER,
-    PATIENCE,
-    SYSTEM,
-    Centre,
-    Command,
-    Config,
-    UserCommands,
-    in_proportion,
-    nodes,
-)
+from systems.limiting.centralised_throttler import PATIENCE, SYSTEM, Centre, Config, in_proportion, nodes
+from systems.limiting.command_messages import NEVER, Command, UserCommands
 from systems.limiting.throttling_users import Demand, in_parts
 from systems.parts.portion import MILLION
 from testbed.faults import Crash, Fault, Restart
