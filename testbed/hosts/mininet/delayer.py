@@ -104,7 +104,7 @@ class Delayer:
         self._commands = sys.stdin.fileno()
         self._poll.register(self._commands, select.POLLIN | select.POLLHUP)
         self._input, self._seed = b"", 0
-        self._heap: list[tuple[int, int, _Path, bytes, bytes | None]] = []
+        self._heap: list[tuple[int, int, _Path, bytes, bytes]] = []  # when, ..., a verdict or a copy
         self._serial = count()  # what is due at one instant goes as it came
         self._shortest_ns = 0
         self._stamps = netlink.Stamps()
@@ -153,8 +153,8 @@ class Delayer:
                 if not arrived_at_ns:
                     counts["unstamped"] += 1
                     arrived_at_ns = time.time_ns()
-                due_ns = arrived_at_ns + path.delay_ns - COMPENSATION_NS
-                copy = None
+                due_ns = plain_ns = arrived_at_ns + path.delay_ns - COMPENSATION_NS
+                copy = b""
                 if path.is_plain:
                     protocol = message[-_PROTOCOL_BACK]
                 else:
@@ -171,7 +171,10 @@ class Delayer:
                 if protocol == TCP:
                     due_ns = path.stream_due_ns = max(due_ns, path.stream_due_ns)
                 counts["packet"] += 1
-                heapq.heappush(heap, (due_ns, next(self._serial), path, path.accept + packet_id, copy))
+                heapq.heappush(heap, (due_ns, next(self._serial), path, path.accept + packet_id, b""))
+                if copy:  # it is delayed for itself
+                    due_ns = plain_ns + self._extra_ns(path, protocol)
+                    heapq.heappush(heap, (due_ns, next(self._serial), path, b"", copy))
 
     def _extra_ns(self, path: _Path, protocol: int) -> int:
         extra = sum(int((2 * path.random() - 1) * jitter_ns) for jitter_ns in path.state.jitters_ns)
@@ -188,12 +191,13 @@ class Delayer:
             if not heap or heap[0][0] > now_ns:
                 break
             due_ns, _, path, verdict, copy = heapq.heappop(heap)
+            if copy:
+                self._repeat(path.host, copy)
+                continue
             late_ns = now_ns - due_ns
             self.latest_ns = max(late_ns, self.latest_ns)
             lateness[min(late_ns >> LATENESS_STEP_BITS, LATENESS_BUCKETS - 1)] += 1
             path.host.verdicts.append(verdict)
-            if copy is not None:
-                self._repeat(path.host, copy)
         for host in self.hosts.values():
             if host.verdicts:
                 host.send()

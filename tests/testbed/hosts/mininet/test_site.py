@@ -150,6 +150,13 @@ def test_loss_doubling_and_holding_back(make: Make) -> None:
         numbers = received_numbers(third, 400)
         assert sorted(numbers) == list(range(400))
         assert sum(after < before for before, after in pairwise(numbers)) > 50
+        site.apply(LinkDuplication(0, "n1", "n3", 1.0))
+        gaps_s = []
+        for _ in range(40):
+            send_numbers(first, site.address("n3"), 1)
+            came_s = [(third.recv(64), time.monotonic())[1] for _ in range(2)]
+            gaps_s.append(came_s[1] - came_s[0])
+        assert min(gaps_s) < 0.015 < sorted(gaps_s)[-5], "a copy is held back, or not, for itself"
         site.apply(LinkDuplication(0, "n2", "n3", 0.0))
         site.apply(LinkLoss(0, "n1", "n2", 0.0))
         send_numbers(second, site.address("n3"), 100)
