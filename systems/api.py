@@ -1,8 +1,7 @@
 """What a system is: events in, effects out (nodes); trials out, measurements in (distributors).
 
-A system's logic has no I/O, no clock and no global randomness: it runs unchanged in virtual time
-and on real sockets.  One file makes a system: a config dataclass, its messages, a node or a
-generator, and one ``SYSTEM`` object.
+A system's logic has no I/O, no clock and no global randomness: it runs unchanged in virtual time and on real sockets.
+One file makes a system: a config dataclass, its messages, a node or a generator, and one ``SYSTEM`` object.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -36,9 +35,10 @@ class Message(Struct, frozen=True):
 
 
 class Start(Struct, frozen=True):
-    """The node begins; ``snapshot`` is None after a crash (empty state)."""
+    """The node begins; ``snapshot`` is None after a crash (empty state); ``again``: who starts it did so before."""
 
     snapshot: Message | None = None
+    again: bool = False
 
 
 class Arrival(Struct, frozen=True):

@@ -22,9 +22,10 @@ leases admit is no more.  A client without a lease uses its safe share s = 1/n o
 meanwhile, and what it takes is charged to its next lease.  So all together admit at most
 (1 + (n - 1) s)(c + r t), less than twice the limit: with everything lent to one, and all others cut
 off.  ``safe = "0"`` is strict, and rejects until the first answer.  A crash forgets what a client spent
-of its safe share: s c more, each time.  The ``minimum`` adds at most n times as many tokens to the total
-of any span, and once more each time that a client crashes; the rate stays r.  It adds nothing where
-every share holds more than that anyway.
+of its safe share: s c more, each time.  Nothing more, should all crash: an allocator that is back takes the
+pools to be empty.  The ``minimum`` adds at most n times as many tokens to the total of any span, and once
+more each time that a client crashes; the rate stays r.  It adds nothing where every share holds more than
+that anyway.
 
 Clocks need not agree, but have to go on evenly: one that is set back while a lease runs makes this
 lease longer by as much.  Over a crash and restart they may be set anywhere.
@@ -106,9 +107,10 @@ class Allocator:
         self._learns_until_ns = 0
         self._waiting: dict[tuple[str, str], tuple[tuple[int, int], LeaseClaim]] = {}  # (client, user) -> its question
 
-    def start(self, now_ns: int) -> Out:
-        """Begin, knowing nothing: ask all clients what they have."""
+    def start(self, now_ns: int, again: bool) -> Out:
+        """Begin, knowing nothing but whether there was one before: ask all clients what they have."""
         self.epoch, self._learns_until_ns = now_ns, now_ns + self.terms.lease_ns
+        self._from_nothing = not again  # whatever clients say: they may have forgotten the one before as well
         return self._ask_all()
 
     def ring(self, now_ns: int) -> Out:
@@ -178,8 +180,8 @@ class LeaseNode:
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """One event in, effects out."""
         match event:
-            case Start(None | Portions() as snapshot):
-                return self._start(snapshot, now_ns)
+            case Start(None | Portions() as snapshot, again):
+                return self._start(snapshot, again, now_ns)
             case Arrival(request):
                 effects = self._ask(self.client.demand(request.user, request.cost, now_ns), now_ns)
                 admitted = self.client.admit(request.user, request.cost)
@@ -191,8 +193,8 @@ class LeaseNode:
                 self._refreshes = False
                 return self._ask(self.client.refresh(now_ns), now_ns) + self._refresh_from(due_at_ns)
             case Timer("allocate", due_at_ns) if self.allocator is not None:
-                again = SetTimer("allocate", due_at_ns + self.terms.refresh_ns)
-                return [again, *self._post(self.allocator.ring(now_ns), now_ns)]
+                following = SetTimer("allocate", due_at_ns + self.terms.refresh_ns)
+                return [following, *self._post(self.allocator.ring(now_ns), now_ns)]
         raise UnexpectedEvent(self.node_id, event)
 
     def idle(self) -> bool:
@@ -220,14 +222,14 @@ class LeaseNode:
         """What its portions lack, for a peer to begin with."""
         return Portions(tuple(self.client.lacking_millionths()))
 
-    def _start(self, snapshot: Portions | None, now_ns: int) -> list[Effect]:
+    def _start(self, snapshot: Portions | None, again: bool, now_ns: int) -> list[Effect]:
         self.born_ns = now_ns
         for user, lacking in snapshot.lacking if snapshot is not None else ():
             self.client.copy(user, lacking, now_ns)
         if self.allocator is None:
             return []
         first = SetTimer("allocate", now_ns + self.terms.refresh_ns)
-        return [first, *self._post(self.allocator.start(now_ns), now_ns)]
+        return [first, *self._post(self.allocator.start(now_ns, again), now_ns)]
 
     def _deliver(self, source: str, message: Message, now_ns: int) -> list[Effect]:
         match message:

@@ -152,7 +152,7 @@ class NodeFleet:
         self._start_servers([restart.node])
         agent.post("listen", port=place.port)
         agent.post("connect", **self._introduction(restart.node))
-        agent.post("go", **self._clock_of(restart.node), snapshot=snapshot)
+        agent.post("go", **self._clock_of(restart.node), snapshot=snapshot, again=True)
         if waits:
             agent.settle()
         else:

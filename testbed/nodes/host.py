@@ -88,15 +88,17 @@ class NodeHost:
         self._plane = plane_of(self._system, self.loop, surroundings, self._hear, self._member.count_sent)
         self._is_connected = True
 
-    def go(self, epoch_ns: int, offset_ns: int = 0, snapshot: str = "") -> Json:
+    def go(self, epoch_ns: int, offset_ns: int = 0, snapshot: str = "", again: bool = False) -> Json:
         """Begin at the epoch, or now if that has passed; ``snapshot``: the file with another node's state.
+
+        ``again``: in the place of a process that was killed.
 
         Returns when in the run's time.  MachineError where ``connect`` has failed: the node would take part by halves.
         """
         if not self._is_connected:
             raise MachineError(f"node {self._name} is not connected", "see what it was told before")
         self._clock, self._member.clock_offset_ns = Clock(epoch_ns), offset_ns
-        start = self._member.start_from(Path(snapshot).read_bytes() if snapshot else None)
+        start = self._member.start_from(Path(snapshot).read_bytes() if snapshot else None, again)
         self.loop.call_at(self._clock.zero_ns, self._start, start)
         seconds = max(0, self.now_ns) // SECOND_NS + 1
         self.call_at(seconds * SECOND_NS, self._tick, seconds)

@@ -126,9 +126,9 @@ class Member:
         message = self._group.codec.decode(content)
         return Arrival(message) if isinstance(message, Request) else Delivery(source, message)
 
-    def start_from(self, state: bytes | None) -> Start:
+    def start_from(self, state: bytes | None, again: bool = False) -> Start:
         """The event with which an incarnation begins: empty, or with a peer's ``state_content``."""
-        return Start(self._group.codec.decode(state) if state else None)
+        return Start(self._group.codec.decode(state) if state else None, again)
 
     def _ring(self, timer: str, serial: int, true_ns: int) -> None:
         if self._timers.get(timer) == serial:  # not replaced since, nor lost in a crash

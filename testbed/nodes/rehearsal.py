@@ -71,7 +71,7 @@ def rehearse(system: System, config: object, names: list[str]) -> None:
         last, peer = stage.members[names[-1]], stage.members[names[0]]
         last.crash()
         last.rejoin(system.nodes(names, config, SEED)[last.name])
-        stage.occur(last, last.start_from(peer.state_content()))
+        stage.occur(last, last.start_from(peer.state_content(), again=True))
     stage.run(SPAN_NS)
     for member in stage.members.values():
         member.tell_weight()

@@ -273,7 +273,7 @@ class EventLoop:
         self._restarts_count += 1
         member.rejoin(self._boot(self._restarts_count)[member.name])
         state = self._members[copy_from].state_content() if copy_from else None
-        self.occur(member, member.start_from(state))
+        self.occur(member, member.start_from(state, again=True))
 
     def _tick(self) -> None:
         self.call_at(self.now_ns + SAMPLE_PERIOD_NS, self._tick)

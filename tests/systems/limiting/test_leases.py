@@ -61,12 +61,12 @@ class World:
         for name in self.names:
             self.start(name)
 
-    def start(self, name: str, snapshot: Any = None) -> None:
+    def start(self, name: str, snapshot: Any = None, again: bool = False) -> None:
         node = nodes(self.names, self.config, 1)[name]
         assert isinstance(node, LeaseNode)
         self.nodes[name] = node
         self.timers = {key: at_ns for key, at_ns in self.timers.items() if key[0] != name}
-        self.give(name, Start(snapshot))
+        self.give(name, Start(snapshot, again))
 
     def clock_ns(self, name: str) -> int:
         return self.now_ns + self.offsets_ns.get(name, 0)
@@ -136,7 +136,7 @@ class World:
         """It begins anew, its clock set by so much."""
         self.crash_count += 1
         self.offsets_ns[name] = self.offsets_ns.get(name, 0) + set_clock_ns
-        self.start(name)
+        self.start(name, again=True)
 
     def spans(self) -> Iterable[tuple[int, int]]:
         """(tokens, ns) of every span that begins and ends with an admission."""
@@ -224,10 +224,10 @@ def test_leases_never_sum_to_more_than_the_whole(
 def test_without_a_safe_share_no_more_than_c_plus_rt_is_admitted(
     actions: list[tuple[str, Any, int]], options: dict[str, Any]
 ) -> None:
-    """Clients do not forget what they know of the allocator: it may crash, they do not."""
+    """Whoever crashes, and whatever the clients have forgotten of the allocator."""
     made = World(Config(**options, **SHORT, safe="0"))
-    act(made, actions, NAMES[:1])
-    beyond = len(NAMES) * made.config.minimum
+    act(made, actions, NAMES)
+    beyond = (len(NAMES) + made.crash_count) * made.config.minimum
     for total, span_ns in made.spans():
         assert total <= made.config.capacity + Fraction(made.config.rate) * Fraction(span_ns, SECOND_NS) + beyond
 
@@ -240,7 +240,7 @@ def test_over_admission_is_bounded_by_the_safe_shares(
     made = World(Config(**options, **SHORT, safe=safe))
     act(made, actions, NAMES)
     share, capacity = Fraction(safe or "1/3"), made.config.capacity
-    forgotten = made.crash_count * capacity  # a safe share each, and all of them together the pool
+    forgotten = made.crash_count * share * capacity
     forgotten += (len(NAMES) + made.crash_count) * made.config.minimum
     for total, span_ns in made.spans():
         limit = capacity + Fraction(made.config.rate) * Fraction(span_ns, SECOND_NS)
@@ -453,11 +453,12 @@ def test_the_state_weighs_its_users_accounts_and_leases() -> None:
     assert [made.nodes[name].state_bytes() for name in NAMES] == [2 * 48 + 3 * 32, 80, 2 * 80]
 
 
-def test_a_restarted_allocator_learns_before_it_lends() -> None:
+@pytest.mark.parametrize("is_told", [True, False], ids=["told", "by its clients"])
+def test_a_restarted_allocator_learns_before_it_lends(is_told: bool) -> None:
     made = world(capacity=60, rate="0.001", refresh="1s", lease="20s", window="5s")
     busy(made, {"n2": 1}, rounds=1)
     assert made.held("n2") == 3 * MILLION
-    made.crash("n1")
+    made.start("n1", again=is_told)
     held_up = [parcel for parcel in made.flying if parcel[1] == "n3"]
     made.flying = [parcel for parcel in made.flying if parcel[1] != "n3"]
     made.settle()
@@ -629,6 +630,30 @@ def test_a_crash_that_sets_a_clock_back_is_survived(node: str) -> None:
         ]
         assert len(admitted) == pytest.approx((end_s - begin_s) / 2, abs=5)
         assert all(admitted.count(name) >= 0.25 * len(admitted) for name in NAMES)
+
+
+@pytest.mark.parametrize(
+    "outages_ms",
+    [
+        {"n2": (3_000, 3_100), "n3": (3_200, 3_300), "n1": (4_000, 4_100)},
+        dict.fromkeys(NAMES, (4_000, 4_100)),
+    ],
+    ids=["one by one", "at once"],
+)
+def test_an_allocator_that_everybody_has_forgotten_lends_nothing_twice(outages_ms: dict[str, tuple[int, int]]) -> None:
+    config = Config(capacity=12, rate="1", safe="0", minimum=0, refresh="1s", lease="5s", window="3s")
+    loop = event_loop(SYSTEM, config, mesh("mesh", NAMES, MILLISECOND_NS), NAMES, 1)
+    for name, begin_ms, count in (("n2", 1_000, 30), ("n3", 4_500, 40)):
+        instants_ns = [(begin_ms + 50 * n) * MILLISECOND_NS for n in range(count)]
+        loop.offer(name, [Request(begin_ms + n, USER, at_ns) for n, at_ns in enumerate(instants_ns)])
+    for name, (begin_ms, end_ms) in outages_ms.items():
+        loop.fail([Crash(begin_ms * MILLISECOND_NS, name), Restart(end_ms * MILLISECOND_NS, name)])
+    verdicts = loop.run(20 * SECOND_NS).verdicts.values()
+    admitted = sorted(at_ns for at_ns, _, verdict in verdicts if verdict is Verdict.ADMIT)
+    assert admitted[0] < 4 * SECOND_NS < admitted[-1]
+    for first, begin_ns in enumerate(admitted):
+        for count, end_ns in enumerate(admitted[first:], 1):
+            assert count <= 12 + Fraction(end_ns - begin_ns, SECOND_NS)
 
 
 WIDE = [f"n{i + 1}" for i in range(12)]

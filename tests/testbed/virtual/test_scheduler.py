@@ -140,10 +140,10 @@ def test_timers_die_with_their_incarnation_and_state_with_its_node() -> None:
     loop, log = loop_of(script, keep_steps=True)
     loop.fail([Crash(10 * MS, "n1"), Restart(15 * MS, "n1")])
     journal = loop.run(SECOND)
-    assert [(at_ns, name) for at_ns, name, event in log if isinstance(event, Start)] == [
-        (0, "n1"),
-        (0, "n2"),
-        (15 * MS, "n1"),
+    assert [(at_ns, name, event.again) for at_ns, name, event in log if isinstance(event, Start)] == [
+        (0, "n1", False),
+        (0, "n2", False),
+        (15 * MS, "n1", True),
     ]
     assert without_starts(log) == [(30 * MS, "n1", Timer("u", 30 * MS))]
     assert [step.incarnation for step in journal.steps if step.node == "n1"] == [0, 1, 1]
