@@ -34,7 +34,16 @@ from systems.api import (
 )
 from systems.distribution import tb_adaptor
 from systems.distribution.commands import MoveAway, PublisherReport
-from systems.distribution.tb_adaptor import ADAPTOR, Adaptor, BrokerAgent, History, NewLimit, Split, TopicStatistics
+from systems.distribution.tb_adaptor import (
+    ADAPTOR,
+    Adaptor,
+    BrokerAgent,
+    History,
+    NewLimit,
+    Split,
+    TopicStatistics,
+    Unheard,
+)
 from systems.parts.concentration import max_min_quotas
 from systems.parts.options import span_ns
 
@@ -251,7 +260,7 @@ SYSTEM = System(
     "moves publishers away from overloaded brokers, beside TB Adaptor",
     config=Config,
     nodes=nodes,
-    messages=(TopicStatistics, NewLimit, MoveOrder, MoveAnswer),
+    messages=(TopicStatistics, NewLimit, MoveOrder, MoveAnswer, Unheard),
     inputs=(Report,),
     plane="testbed.brokers.moving.plane:move_plane",
     invariants=(*tb_adaptor.SYSTEM.invariants, Invariant("churn bounded", _bounded)),

@@ -72,12 +72,19 @@ class NewLimit(Message, frozen=True):
     decided_at_ns: int
 
 
+class Unheard(Message, frozen=True):
+    """Adaptor to broker: back from a crash, it wants the last report of a topic of which it has heard nothing."""
+
+    topic: str
+
+
 class BrokerAgent:
     """A broker's control side: passes reports on, and limits down to the data plane."""
 
     def __init__(self, node_id: str, config: Config):
         self.node_id, self.config = node_id, config
         self.newest_ns: dict[str, int] = {}  # topic -> when the adaptor decided its present limit
+        self.told: dict[str, TopicStatistics] = {}  # topic -> what the adaptor was told last
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
@@ -86,11 +93,14 @@ class BrokerAgent:
                 return []
             case Report(TopicReport(topic, rate_rps, backlog, waiting)):
                 backlog_count = waiting if self.config.backlog == "waiting" else backlog
+                self.told[topic] = TopicStatistics(topic, rate_rps, backlog_count)
                 return [
                     Sample("message_rate_rps", rate_rps),
                     Sample("backlog_count", backlog_count),
-                    Send(ADAPTOR, TopicStatistics(topic, rate_rps, backlog_count)),
+                    Send(ADAPTOR, self.told[topic]),
                 ]
+            case Delivery(source, Unheard(topic)):
+                return [Send(source, self.told[topic])] if topic in self.told else []
             case Delivery(_, NewLimit(topic, rate_rps, burst_count, decided_at_ns)):
                 if decided_at_ns <= self.newest_ns.get(topic, -1):
                     return []
@@ -150,18 +160,21 @@ class Adaptor:
 
     Lost reports: a broker counts with what arrived in the window, and when it was silent for all of
     it, with its last report; nothing is changed before every broker of the topic has reported once.
-    Limits are sent each period, changed or not, so that lost ones are made good.
+    Limits are sent each period, changed or not, so that lost ones are made good; an adaptor that is
+    back from a crash asks silent brokers for their last report, so as to do that again.
     """
 
     def __init__(self, node_id: str, config: Config, splits: Mapping[str, Split]):
         self.node_id, self.config, self.splits = node_id, config, splits
         self.period_ns = duration_ns(config.period)
+        self.is_back = False  # from a crash
         self.topics = {topic: _Topic(split, duration_ns(config.window)) for topic, split in splits.items()}
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
         match event:
-            case Start():
+            case Start(_, again):
+                self.is_back = again
                 return [SetTimer("adapt", now_ns + self.period_ns)]
             case Delivery(broker, TopicStatistics(topic, rate_rps, backlog_count)):
                 if topic in self.topics and broker in self.topics[topic].history:
@@ -177,8 +190,9 @@ class Adaptor:
 
     def _adapt(self, name: str, now_ns: int) -> list[Effect]:
         topic = self.topics[name]
-        if not all(history.reports for history in topic.history.values()):
-            return []
+        silent = [broker for broker, history in topic.history.items() if not history.reports]
+        if silent:
+            return [Send(broker, Unheard(name)) for broker in silent] if self.is_back else []
         try:
             parts = topic.new_split(now_ns, self.config.zero_backlog)
         except InfeasibleSplit:  # less than one token a broker: the buckets stay as they are
@@ -265,7 +279,7 @@ SYSTEM = System(
     "moves sub-buckets to where traffic has gone",
     config=Config,
     nodes=nodes,
-    messages=(TopicStatistics, NewLimit),
+    messages=(TopicStatistics, NewLimit, Unheard),
     inputs=(Report,),
     plane="testbed.brokers.plane:bucket_plane",
     invariants=(Invariant("tokens conserved", _conserved),),

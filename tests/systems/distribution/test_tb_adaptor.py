@@ -21,6 +21,7 @@ from systems.api import (
     Start,
     Timer,
     TopicReport,
+    Transport,
     UnexpectedEvent,
 )
 from systems.conformance import check_system
@@ -33,11 +34,12 @@ from systems.distribution.tb_adaptor import (
     History,
     NewLimit,
     TopicStatistics,
+    Unheard,
     nodes,
 )
 from testbed.brokers.model import load_calibration
-from testbed.faults import Crash, LinkLoss, Restart
-from testbed.topologies.topology import load_topology
+from testbed.faults import Crash, Heal, LinkLoss, Partition, Restart
+from testbed.topologies.topology import load_topology, mesh
 from testbed.virtual.bench import VirtualBench
 from testbed.virtual.fleet import Fleet, FleetPlane
 from testbed.virtual.scheduler import event_loop
@@ -46,10 +48,10 @@ from workloads.shifting import ShiftingConfig, ShiftingSchedule
 SPLITS = {"topic": {"b1": Envelope(600.0, 60.0), "b2": Envelope(300.0, 30.0), "b3": Envelope(100.0, 10.0)}}
 
 
-def adaptor(**options: Any) -> Adaptor:
+def adaptor(again: bool = False, **options: Any) -> Adaptor:
     node = nodes(["b1", "b2", "b3"], Config(splits=SPLITS, **options), 1)[ADAPTOR]
     assert isinstance(node, Adaptor)
-    node.handle(Start(None), 0)
+    node.handle(Start(None, again), 0)
     return node
 
 
@@ -101,6 +103,37 @@ def test_nothing_changes_before_every_broker_has_reported() -> None:
     assert ring(node, 1) == [SetTimer("adapt", 2 * SECOND_NS)]
     tell(node, 2, ("b3", 20.0, 2.0))
     assert limits(ring(node, 2)) == {"b1": (250.0, 25.0), "b2": (250.0, 25.0), "b3": (500.0, 50.0)}
+
+
+def test_back_from_a_crash_it_asks_who_is_silent_for_the_last_report() -> None:
+    node = adaptor(again=True)
+    tell(node, 1, ("b1", 10.0, 1.0), ("b2", 10.0, 1.0))
+    assert ring(node, 1) == [SetTimer("adapt", 2 * SECOND_NS), Send("b3", Unheard("topic"))]
+    agent = BrokerAgent("b3", Config())
+    assert agent.handle(Delivery(ADAPTOR, Unheard("topic")), 0) == [], "it has none"
+    agent.handle(Report(TopicReport("topic", 20.0, 2.0, 2.0)), 0)
+    assert agent.handle(Delivery(ADAPTOR, Unheard("topic")), 0) == [Send(ADAPTOR, TopicStatistics("topic", 20.0, 2.0))]
+    tell(node, 2, ("b3", 20.0, 2.0))
+    assert limits(ring(node, 2)) == {"b1": (250.0, 25.0), "b2": (250.0, 25.0), "b3": (500.0, 50.0)}
+
+
+def test_limits_add_up_again_where_one_was_lost_before_the_adaptor_crashed() -> None:
+    """Limits are datagrams: what was sent into a partition is lost, and no report comes when it has healed."""
+    assert SYSTEM.transport is Transport.DATAGRAM
+    names, cut_off = ["b1", "b2"], ("b2",)
+    loop = event_loop(SYSTEM, Config(), mesh("mesh", [*names, ADAPTOR], 1), names, 1)
+    for second in range(1, 8):
+        for name in names:
+            report = TopicReport("topic", 100.0 * second if name == "b1" else 100.0, 0.0, 0.0)
+            loop.inject(name, second * SECOND_NS, Report(report))
+    loop.fail([Partition(4 * SECOND_NS, cut_off), Heal(20 * SECOND_NS, cut_off)])
+    loop.fail([Crash(6 * SECOND_NS, ADAPTOR), Restart(7 * SECOND_NS, ADAPTOR)])
+    rates: dict[str, float] = {}
+    for until_s, is_whole in ((4, True), (19, False), (24, True)):
+        for _, name, command in loop.run(until_s * SECOND_NS).commands:
+            assert isinstance(command, SetBucket)
+            rates[name] = command.rate_rps
+        assert (sum(rates.values()) == pytest.approx(1_000.0)) is is_whole
 
 
 def test_without_backlogs_the_burst_split_is_kept_or_follows_the_rates() -> None:
