@@ -1,4 +1,4 @@
-"""What holds of placements: one owner at a time, nothing acknowledged is lost, and at rest everybody is served.
+"""What holds of placements: one owner at a time, nothing acknowledged is lost, few move, all are served at rest.
 
 A broker whose session at the store lives owns its topics alone.  One that is cut off for longer than a session does
 not know that it owns nothing any more, and goes on until it hears so, or begins with what it was granted before: the
@@ -8,16 +8,21 @@ model has no lease on ownership, so that two may accept a topic meanwhile (ZooKe
 from dataclasses import dataclass, field
 
 from core.clients import Role
-from systems.api import Actuate, Delivery, Effect, Invariant, Report, RunHistory, Start, Step, Timer, Violation
+from core.units import duration_text
+from systems.api import Actuate, Delivery, Effect, Invariant, Report, RunHistory, Send, Start, Step, Timer, Violation
 from systems.placement.cast import STORE
+from systems.placement.manager import GIVEN_UP_NS
 from systems.placement.messages import (
     Attach,
     Beat,
     Detach,
     Drained,
+    Expired,
     Fence,
     Follow,
     Open,
+    Release,
+    Released,
     Subscribed,
     Unfollow,
     Unsubscribed,
@@ -161,6 +166,52 @@ def _nothing_lost(history: RunHistory) -> Violation | None:
     return None
 
 
+@dataclass
+class _Moves:
+    """Of a load manager since it was last elected, by its clock: unit -> when it was last told to move."""
+
+    told_ns: dict[str, int] = field(default_factory=dict)
+    under_way_ns: dict[str, int] = field(default_factory=dict)  # of those of which it has not heard since
+
+    def under_way(self, now_ns: int) -> list[str]:
+        """Units on their way that have not been given up."""
+        return [unit for unit, at_ns in self.under_way_ns.items() if now_ns - at_ns <= GIVEN_UP_NS]
+
+
+def _few_move(history: RunHistory) -> Violation | None:
+    """At most ``executors`` migrations of a load manager are under way, one of a unit; a moved one stays for ``guard``.
+
+    The microbenchmark's load manager (``periodic``) does not ask how long a unit has stayed.  Nothing is said where a
+    clock was set, which makes its spans longer or shorter.
+    """
+    if "clock-skew" in history.faults:
+        return None
+    executors = history.config.executors
+    guard_ns = 0 if history.config.periodic else history.config.span("guard", "0")
+    managers: dict[str, _Moves] = {}
+    for step in history.steps:
+        match step.event:
+            case Start() | Delivery(_, Expired()):
+                managers.pop(step.node, None)
+            case Delivery(_, Released(unit)) if step.node in managers:
+                managers[step.node].under_way_ns.pop(unit, None)
+        for effect in step.effects:
+            if not (isinstance(effect, Send) and isinstance(effect.message, Release)):
+                continue
+            moves, unit = managers.setdefault(step.node, _Moves()), effect.message.unit
+            under_way, told_ns = moves.under_way(step.at_ns), moves.told_ns.get(unit)
+            if unit in under_way:
+                return Violation(step.true_ns, step.node, f"moves {unit}, which is on its way")
+            if told_ns is not None and step.at_ns - told_ns < guard_ns:
+                what = f"moves {unit} again after {duration_text(step.at_ns - told_ns)}"
+                return Violation(step.true_ns, step.node, what)
+            if len(under_way) >= executors:
+                what = f"moves {unit} beside {len(under_way)} that are on their way, of {executors} at most"
+                return Violation(step.true_ns, step.node, what)
+            moves.told_ns[unit] = moves.under_way_ns[unit] = step.at_ns
+    return None
+
+
 def _served(history: RunHistory) -> Violation | None:
     """At rest every client is at the one broker that accepts its topic, and that delivers to its consumers."""
     if not history.at_rest:
@@ -187,5 +238,6 @@ def _served(history: RunHistory) -> Violation | None:
 INVARIANTS = (
     Invariant("one owner at a time", _one_owner),
     Invariant("nothing acknowledged is lost", _nothing_lost),
+    Invariant("few move at a time", _few_move),
     Invariant("clients are served at rest", _served),
 )

@@ -17,7 +17,9 @@ from systems.limiting.owner_global import LeakyTable
 from systems.limiting.throttling_users import UserBucket, UserBuckets
 from systems.parts.lease_book import Grant, LeaseBook
 from systems.parts.questions import Questions
+from systems.placement import manager as placement
 from systems.placement.broker import BrokerNode
+from systems.placement.manager import ManagerNode
 from systems.placement.messages import Fence
 from testbed.nodes import retransmission
 from testbed.nodes.member import Member
@@ -161,6 +163,22 @@ def release_before_the_drain(patch: Patch) -> None:
     patch.setattr(BrokerNode, "_release", hasty)
 
 
+def executors_without_end(patch: Patch) -> None:
+    execute = ManagerNode._execute
+
+    def forgetful(manager: ManagerNode, now_ns: int) -> list[Effect]:
+        effects = execute(manager, now_ns)
+        manager._running.clear()
+        return effects
+
+    patch.setattr(ManagerNode, "_execute", forgetful)
+
+
+def nothing_stays_where_it_arrived(patch: Patch) -> None:
+    """The load manager's view holds no unit back, on its way or not."""
+    patch.setattr(placement, "frozenset", lambda units: frozenset(), raising=False)
+
+
 def adaptor_drops_a_fraction(patch: Patch) -> None:
     split = tb_adaptor.split_bucket
 
@@ -206,6 +224,10 @@ PLANTED = {
     "a release before the drain": Planted("pulsar", release_before_the_drain, ("nothing acknowledged is lost",)),
     "a release before the drain, by vote": Planted(
         "gossip-placer", release_before_the_drain, ("nothing acknowledged is lost",)
+    ),
+    "executors without end": Planted("pulsar", executors_without_end, ("few move at a time",)),
+    "a unit on its way that is moved again": Planted(
+        "all-pairs", nothing_stays_where_it_arrived, ("few move at a time",)
     ),
     "a stream that backs off for a minute": Planted(
         "leases", stream_that_backs_off_for_a_minute, ("at rest after the last fault",)
