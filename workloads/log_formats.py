@@ -24,6 +24,10 @@ class Nanoseconds(int):
     """Since 1970; no number whose unit is to be guessed."""
 
 
+class BadRow(Exception):
+    """Why a row is no request, and the field that shows it."""
+
+
 def rows_of(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Number and fields of each row, as its format has them; an unreadable row has none."""
     with open_bytes(path) as raw:

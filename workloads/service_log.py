@@ -6,11 +6,11 @@ semicolon), Parquet; gzip or not.  So do columns, by the names that logs usually
 when a request ends, so that lines are out of order: they are sorted by their stamps.
 """
 
+import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from core.digests import digest_of
 from core.errors import SpecError
 from core.reading import reading
 from core.records import Int32, Int64
-from core.units import SECOND_NS
-from workloads.log_formats import Nanoseconds, rows_of
-from workloads.text_columns import INSTANT_LIMIT_NS, UNIT_DIGITS, iso_ns, scaled_int
+from workloads.log_formats import BadRow, rows_of
+from workloads.log_stamps import LogClock, kind_of
 
 ROLES = TIME, USER, NODE, VERDICT = "time", "user", "node", "verdict"
 USUAL = {  # names of columns in logs, without case; the first that is there
@@ -59,10 +59,6 @@ REJECTED = (  # verdicts, in lower case
 _STATUSES = ("status", "status_code", "code", "response_code", "response")  # 0: nobody answered, or of gRPC all is well
 
 _WHOLE = re.compile(r"(\d+)\.0+")
-
-_CLF, _SYSLOG = "%d/%b/%Y:%H:%M:%S %z", "%Y %b %d %H:%M:%S"
-_EPOCHS = {"ns": 10**17, "us": 10**14, "ms": 10**11, "s": 0}  # unit: the least number that is one, for 1973 and later
-_LEAP_YEAR = 2000  # of the first stamp of the first file, where it has none
 
 
 @dataclass(frozen=True)
@@ -109,10 +105,6 @@ class LogQuery:
     skip_bad: bool = False
 
 
-class _BadRow(Exception):
-    """Why a row is no request, and the field that shows it."""
-
-
 def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
     """All files as one log; each is a node's, unless a column says who was asked.
 
@@ -123,10 +115,12 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
     columns: tuple[list[int], ...] = ([], [], [], [])
     column_of = dict[str, str]()
     files: list[Int64] = []
+    read = dict[object, str]()  # the path of each file, and of the rows of each
     near: tuple[int, int] | None = None  # the span of the last file whose stamps have no year
     for path in paths:
         begin = len(columns[0])
         with reading(path, "give a readable log file"):
+            _refuse_twice(read, (os.stat(path).st_dev, os.stat(path).st_ino), path)
             names, clock, requests = _opened(path, wanted, skipped, notes, near)
             for at_ns, user, node, admitted in requests:
                 row = at_ns, users.setdefault(user, len(users)), nodes.setdefault(node, len(nodes)), int(admitted)
@@ -134,7 +128,10 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
                     column.append(value)
         column_of = column_of or names
         if len(columns[0]) > begin:
-            files.append(np.array(columns[0][begin:], np.int64))
+            rows = [np.array(column[begin:], np.int64) for column in columns]
+            files.append(rows[0])
+            rows[2] *= NODE in names  # else it is the file
+            _refuse_twice(read, digest_of(np.concatenate(rows).tobytes()), path)
             near = (int(files[-1].min()), int(files[-1].max())) if clock.has_no_year else near
     at, user_of, node_of, verdict_of = (np.array(column, np.int64) for column in columns)
     if not len(at):
@@ -167,6 +164,14 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
     )
 
 
+def _refuse_twice(read: dict[object, str], what: object, path: str) -> None:
+    """SpecError where another path led to ``what`` already: each request would count twice."""
+    if what in read:
+        fix = "give each file once; if two nodes had the same requests, name these by a column: --columns node=NAME"
+        raise SpecError(f"{path}: the same requests as {read[what]}", fix)
+    read[what] = path
+
+
 def _names_of(paths: Sequence[str], are_parts: bool) -> dict[str, str]:
     """What nodes are called that have a file each: by its name, by its path where others have that name, too."""
     names = [Path(path).name for path in paths]
@@ -177,17 +182,17 @@ def _names_of(paths: Sequence[str], are_parts: bool) -> dict[str, str]:
 
 def _opened(
     path: str, wanted: LogQuery, skipped: Counter[str], notes: list[str], near: tuple[int, int] | None
-) -> tuple[dict[str, str], "_Clock", Iterator[tuple[int, str, str, bool]]]:
+) -> tuple[dict[str, str], LogClock, Iterator[tuple[int, str, str, bool]]]:
     """A file's columns by role, as its first row has them, what reads its stamps, and its requests.
 
-    What is no request may be passed over; ``near``: see ``_Clock``.
+    What is no request may be passed over; ``near``: see ``LogClock``.
     """
     rows = rows_of(path)
     why: SpecError | None = None
     for first in rows:
         try:
             names = _columns(path, first[1], wanted)
-            clock = _Clock(path, _field(first[1], names[TIME]), near)
+            clock = LogClock(path, _field(first[1], names[TIME]), near)
         except SpecError as error:
             if not wanted.skip_bad:
                 raise
@@ -203,7 +208,7 @@ def _requests(
     path: str,
     rows: Iterable[tuple[int, dict[str, Any]]],
     names: Mapping[str, str],
-    clock: "_Clock",
+    clock: LogClock,
     wanted: LogQuery,
     skipped: Counter[str],
 ) -> Iterator[tuple[int, str, str, bool]]:
@@ -217,8 +222,8 @@ def _requests(
             node = _node(row, names[NODE]) if NODE in names else path
             verdict = _verdict(_field(row, names[VERDICT])) if wanted.verdicts else "-"
             if verdict in ("", "none", "nan"):
-                raise _BadRow("no verdict: empty")
-        except _BadRow as bad:
+                raise BadRow("no verdict: empty")
+        except BadRow as bad:
             if not wanted.skip_bad:
                 fix = "mend it, name the columns (--columns time=…,user=…), or skip such lines with --skip-bad"
                 raise SpecError(f"{path}, line {number}: {bad}", fix) from None
@@ -254,13 +259,13 @@ def _unit_ns(at_ns: Int64) -> int:
 
 
 def _field(row: Mapping[str, Any], name: str) -> Any:
-    """A field, in JSON also one of an object; _BadRow where there is none."""
+    """A field, in JSON also one of an object; BadRow where there is none."""
     if name in row:
         return row[name]
     at: Any = row
     for part in name.split("."):
         if not isinstance(at, Mapping) or part not in at:
-            raise _BadRow(f"no field {name!r}" if row else "it cannot be read as the lines before it")
+            raise BadRow(f"no field {name!r}" if row else "it cannot be read as the lines before it")
         at = at[part]
     return at
 
@@ -270,15 +275,17 @@ def _columns(path: str, row: Mapping[str, Any], wanted: LogQuery) -> dict[str, s
     lower = {name.lower(): name for name, field in row.items() if not _is_nested(field)}
     column_of = dict(wanted.columns)
     for role in ROLES:
-        usual = next((lower[name] for name in USUAL[role] if name in lower), None)
-        if role not in column_of and usual is not None:
-            column_of[role] = usual
+        usual = [lower[name] for name in USUAL[role] if name in lower]
+        if role == TIME:
+            usual.sort(key=lambda name: not kind_of(row[name]))  # how long it took may be called so, too
+        if usual:
+            column_of.setdefault(role, usual[0])
         if role not in column_of and role != NODE and (role != VERDICT or wanted.verdicts):
             raise SpecError(f"{path}: no column for the {role} ({_said(row)})", f"say --columns {role}=NAME")
         if role in wanted.columns:
             try:
                 _field(row, column_of[role])
-            except _BadRow:
+            except BadRow:
                 there = f"{path}: no column {column_of[role]!r} for the {role} ({_said(row)})"
                 raise SpecError(there, f"say --columns {role}=NAME") from None
     return column_of
@@ -288,7 +295,7 @@ def _node(row: Mapping[str, Any], name: str) -> str:
     """Who decided; "-" where a row does not say so, with or without the field."""
     try:
         field = _field(row, name)
-    except _BadRow:
+    except BadRow:
         return "-"
     return _text(field) or "-"
 
@@ -306,7 +313,7 @@ def _said(row: Mapping[str, Any]) -> str:
 def _text(field: Any) -> str:
     """A field's text.  A column in which something is missing may be of floats: 429.0 is 429, and NaN nothing."""
     if _is_nested(field):
-        raise _BadRow("an object in the place of a text: name what is in it, as in user=client.ip")
+        raise BadRow("an object in the place of a text: name what is in it, as in user=client.ip")
     if field is None or field != field:
         return ""
     text = str(int(field)) if isinstance(field, float) and field.is_integer() else str(field).strip()
@@ -323,75 +330,8 @@ def _user(field: Any, pattern: re.Pattern[str]) -> str:
     text = _text(field)
     match = pattern.search(text)
     if match is None:
-        raise _BadRow(f"no user: the pattern is not in {text[:60]!r}")
+        raise BadRow(f"no user: the pattern is not in {text[:60]!r}")
     user = text if not pattern.pattern else str(match.group(1 if pattern.groups else 0) or "")
     if not user:
-        raise _BadRow("no user: empty")
+        raise BadRow("no user: empty")
     return user
-
-
-class _Clock:
-    """Reads a file's stamps, all of the kind of its first.
-
-    ``near``: a span, in ns since 1970; where stamps have no year, the first is the nearest to it.
-    """
-
-    def __init__(self, path: str, first: Any, near: tuple[int, int] | None):
-        self.notes: list[str] = []
-        self._year = _LEAP_YEAR
-        kinds = ("ns",) if isinstance(first, Nanoseconds) else ("iso", "clf", "syslog", *_EPOCHS)
-        self._kind = next((kind for kind in kinds if self._is(kind, first)), "")
-        if not self._kind:
-            fix = "give ISO 8601, a number since 1970, 10/Oct/2000:13:55:36 -0700 or Oct 10 13:55:36"
-            raise SpecError(f"{path}: {str(first)[:60]!r} is no stamp that is known", fix)
-        self._last_ns = self._read(self._kind, str(first).strip()) or 0
-        self.has_no_year = self._kind == "syslog"
-        if self.has_no_year and near is not None:
-            self._begin_near(str(first).strip(), *near)
-        if self.has_no_year:
-            self.notes.append(f"its stamps have no year: taken as from {_LEAP_YEAR} on, with its leap day")
-
-    def _begin_near(self, text: str, low_ns: int, high_ns: int) -> None:
-        """Nodes' files lie side by side, and parts of one end where others begin: over New Year not in one year."""
-        low, high = (datetime.fromtimestamp(at_ns // SECOND_NS, UTC).year for at_ns in (low_ns, high_ns))
-        read = [
-            (max(low_ns - at_ns, at_ns - high_ns, 0), at_ns, year)
-            for year in range(low - 1, high + 2)
-            if (at_ns := self._read(self._kind, text, year)) is not None
-        ]
-        if read:  # else it is a leap day, and none of them has one
-            _, self._last_ns, self._year = min(read)
-
-    def _is(self, kind: str, field: Any) -> bool:
-        if kind in _EPOCHS:
-            value = scaled_int(str(field).strip(), 0)
-            return value is not None and (isinstance(field, Nanoseconds) or abs(value) >= _EPOCHS[kind])
-        return self._read(kind, str(field).strip()) is not None
-
-    def at_ns(self, field: Any) -> int:
-        """Since 1970."""
-        text = str(field).strip()
-        # Without a year it is the nearest to the line before: lines out of order go over New Year both ways.
-        years = (self._year - 1, self._year, self._year + 1) if self.has_no_year else (self._year,)
-        read = [
-            (abs(at_ns - self._last_ns), at_ns, year)
-            for year in years
-            if (at_ns := self._read(self._kind, text, year)) is not None
-        ]
-        if not read or abs(min(read)[1]) >= INSTANT_LIMIT_NS:
-            raise _BadRow(f"no stamp: {text[:60]!r} is not of the kind of the first line's")
-        _, self._last_ns, self._year = min(read)
-        return self._last_ns
-
-    def _read(self, kind: str, text: str, year: int = _LEAP_YEAR) -> int | None:
-        if kind in UNIT_DIGITS:
-            return scaled_int(text, UNIT_DIGITS[kind])
-        if kind == "iso":
-            return iso_ns(text)
-        form, text = (_CLF, text) if kind == "clf" else (_SYSLOG, f"{year} {text}")
-        try:
-            moment = datetime.strptime(text, form)
-        except ValueError:
-            return None
-        past = moment.replace(tzinfo=moment.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-        return (past.days * 86_400 + past.seconds) * SECOND_NS

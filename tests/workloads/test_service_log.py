@@ -100,8 +100,9 @@ def test_files_without_a_year_are_put_next_to_each_other(tmp_path):
 
 
 def test_lines_out_of_order_are_sorted_and_counted(tmp_path):
-    log = read(tmp_path, "ts,user,status\n3.5,a,200\n1.25,b,429\n2,c,200\n")
-    assert log.at_ns.tolist() == [1_250_000_000, 2 * SECOND_NS, 3_500_000_000]
+    rows = f"{BEGIN_S + 3}.5,a,200\n{BEGIN_S + 1}.25,b,429\n{BEGIN_S + 2},c,200\n"
+    log = read(tmp_path, f"ts,user,status\n{rows}")
+    assert (log.at_ns - BEGIN_S * SECOND_NS).tolist() == [1_250_000_000, 2 * SECOND_NS, 3_500_000_000]
     assert [log.users[user] for user in log.user] == ["b", "c", "a"] and log.admitted.tolist() == [False, True, True]
     assert log.notes == ("2 of 3 lines came after later ones: sorted by their stamps",)
     assert log.unit_ns == 10_000_000
@@ -125,14 +126,17 @@ def test_a_node_may_be_unknown_and_a_user_half_a_letter(tmp_path):
 
 def test_files_are_nodes_or_parts_of_one(tmp_path):
     def log(name, stamps):
-        return file(tmp_path, name, "ts,user,status\n" + "".join(f"{at},a,200\n" for at in stamps))
+        return file(tmp_path, name, "ts,user,status\n" + "".join(f"{BEGIN_S + at},a,200\n" for at in stamps))
+
+    def span_s(log):
+        return log.from_ns / SECOND_NS - BEGIN_S, log.until_ns / SECOND_NS - BEGIN_S
 
     both = read_service_log([log("n1.csv", (1, 5, 9)), log("n2.csv", (3, 12))], LogQuery({}))
     assert both.nodes == ("n1.csv", "n2.csv") and both.node.tolist() == [0, 1, 0, 0, 1]
-    assert (both.from_ns, both.until_ns) == (3 * SECOND_NS, 9 * SECOND_NS)
+    assert span_s(both) == (3, 9)
     assert not both.notes  # each is in order
     rotated = read_service_log([log("l", (5, 9)), log("l.1", (1, 5))], LogQuery({}))
-    assert (rotated.from_ns, rotated.until_ns) == (1 * SECOND_NS, 9 * SECOND_NS)
+    assert span_s(rotated) == (1, 9)
     assert rotated.nodes == ("l",) and rotated.node.tolist() == [0] * 4 and not rotated.notes
     folders = [tmp_path / name for name in "ab"]
     for folder, at in zip(folders, ((1, 5), (3, 12)), strict=True):
@@ -142,11 +146,33 @@ def test_files_are_nodes_or_parts_of_one(tmp_path):
     assert alike.nodes == tuple(str(folder / "l") for folder in folders)
 
 
+def test_a_log_that_is_given_twice_is_refused(tmp_path):
+    text = "ts,user,status\n" + "".join(f"{at},{user},{status}\n" for at, user, status in ROWS)
+    log, packed = file(tmp_path, "a.log", text), file(tmp_path, "a.log.gz", gzip.compress(text.encode()))
+    (tmp_path / "link").symlink_to(log)
+    for other in (log, str(tmp_path / "link"), packed):
+        with pytest.raises(SpecError, match=r"the same requests as .*a\.log; give each file once"):
+            read_service_log([log, other], LogQuery({}))
+    nodes = [
+        file(tmp_path, name, text.replace("\n", f",{name}\n").replace(f"status,{name}", "status,node"))
+        for name in ("n1", "n2")
+    ]
+    assert len(read_service_log(nodes, LogQuery({})).at_ns) == 2 * len(ROWS)
+
+
 def test_the_coarsest_stamps_say_how_exact_a_log_is(tmp_path):
     seconds = file(tmp_path, "n1.csv", "ts,user,status\n1,a,200\n2,a,200\n")
     finer = file(tmp_path, "n2.csv", "ts,user,status\n1.250,a,200\n1.5,a,200\n")
     log = read_service_log([seconds, finer], LogQuery({}))
     assert log.units_ns == (SECOND_NS, SECOND_NS // 100) and log.unit_ns == SECOND_NS
+
+
+def test_numbers_that_are_no_times_are_seconds_which_is_said(tmp_path):
+    log = read(tmp_path, "time,user\n" + "".join(f"{at},a\n" for at in (0, 12, 40, 600_000)), verdicts=False)
+    assert log.at_ns[-1] == 600_000 * SECOND_NS
+    assert log.notes == ("its stamps are no times of 1973 or later: taken as seconds",)
+    log = read(tmp_path, f"Time,timestamp,user,status\n0.003,{BEGIN_S},a,200\n0.25,{BEGIN_S + 1},a,200\n")
+    assert log.columns["time"] == "timestamp" and not log.notes
 
 
 def test_objects_are_no_users_and_columns_that_were_found_are_named(tmp_path):

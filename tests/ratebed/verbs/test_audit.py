@@ -82,6 +82,7 @@ def test_bad_input_is_one_line(tmp_path, logs):
         ((*log, "--limit", "20/1s", "--skew", "soon"), "--skew 'soon'"),
         (("--log", "nowhere.log", "--limit", "20/1s"), "nowhere.log"),
         ((*log, "--limit", "20/1s", "--columns", "who=user"), "columns"),
+        ((*log, *log, "--limit", "20/1s"), "right: the same requests as"),
     ):
         done = audit(tmp_path, *words)
         assert done.returncode == 2 and text in done.stderr, (words, done.stderr)
