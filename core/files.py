@@ -4,6 +4,7 @@ import ast
 import hashlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -13,7 +14,7 @@ from core.errors import SpecError
 from core.reading import reading
 
 _TREE = Path(__file__).resolve().parents[1]
-_loaded: dict[Path, None] = {}
+_loaded: dict[Path, Path] = {}  # each as it was named
 _modules: list[ModuleType] = []
 
 
@@ -23,6 +24,16 @@ def loaded_files() -> list[Path]:
     Other processes load them from there, too.
     """
     return list(_loaded)
+
+
+def line_outside(error: BaseException) -> str:
+    """``file:line`` of the last line in one of ``loaded_files`` on the way to an error; empty: it was in none."""
+    lines = [
+        f"{_loaded[path]}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if (path := Path(frame.f_code.co_filename).resolve()) in _loaded
+    ]
+    return lines[-1] if lines else ""
 
 
 def loaded_modules() -> list[ModuleType]:
@@ -98,16 +109,17 @@ def _load_file(path: Path) -> ModuleType:
     if name in sys.modules:
         return sys.modules[name]
     _refuse_neighbours(path, source)
-    _loaded.update(dict.fromkeys(file.resolve() for file in files_of(str(path))))
+    _loaded.update((file.resolve(), file) for file in files_of(str(path)))
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module  # dataclasses look their module up while it is being made
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:  # a script may end itself
         del sys.modules[name]
-        raise SpecError(f"{path}:{_line_in(path, error)}: {type(error).__name__}: {error}", "mend the file") from error
+        where = line_outside(error) or f"{path}:1"
+        raise SpecError(f"{where}: {type(error).__name__}: {error}", "mend the file") from error
     _modules.append(module)
     return module
 
@@ -134,13 +146,3 @@ def _imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield node.lineno, "." if node.level else node.module or ""
-
-
-def _line_in(path: Path, error: BaseException) -> int:
-    """The last line of ``path`` on the way to the error."""
-    line, frame = 1, error.__traceback__
-    while frame is not None:
-        if Path(frame.tb_frame.f_code.co_filename) == path:
-            line = frame.tb_lineno
-        frame = frame.tb_next
-    return line

@@ -65,7 +65,7 @@ def lookup(kind: str, registry: Mapping[str, str], name: str) -> Any:
         raise SpecError(f"unknown {kind} {name!r}", hint(name, names))
     try:
         thing = _imported(names[name])
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise SpecError(f"{kind} {name!r}, {names[name]}: {described(error)}", "mend its package") from error
     if getattr(thing, "key", name) != name:
         raise SpecError(f"{kind} {name!r}, {names[name]}: its key is {thing.key!r}", "have its entry point called so")

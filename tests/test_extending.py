@@ -222,6 +222,13 @@ def test_what_is_of_another_kind_is_refused(load: Callable[[str], object], file:
         load(str(EXAMPLES / file))
 
 
+def test_a_file_that_ends_the_process_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("import sys\n\nsys.exit(0)\n")
+    mine = os.path.relpath(tmp_path / "mine.py", ROOT)
+    done = ratebed("plan", "--system", mine, "--workload", "poisson", "--out", str(tmp_path / "out"))
+    assert done.returncode == 2 and f"{mine}:3: SystemExit: 0; mend the file" in done.stderr
+
+
 def test_a_server_is_found_by_its_path_beside_the_system_that_names_it() -> None:
     (server,) = servers_of(load_system(str(EXAMPLES / "tally.py")))
     assert server is load_server(str(EXAMPLES / "tally_server.py")) and server.name == "tally"
