@@ -63,7 +63,7 @@ def _told(error: Exception) -> int:
     elif isinstance(error, OSError):
         error = _of_the_machine(error)
     elif not isinstance(error, HarnessError):  # past all guards
-        error = _of_ours(error)
+        error = _of_code(error)
     print(f"ratebed: {error}", file=sys.stderr)
     return USAGE if isinstance(error, SpecError) else FAILED
 
@@ -89,9 +89,15 @@ def _of_the_machine(error: OSError) -> MachineError:
     return MachineError(described(error), "a process that was asked is gone: look for free memory, repeat the command")
 
 
-def _of_ours(error: Exception) -> MachineError:
+def _of_code(error: Exception) -> HarnessError:
+    """A bug: of a file from outside the tree, if one is on the way to it, or of ours."""
+    from core.files import line_outside
+
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "site-packages" not in frame.filename]
     if os.environ.get(TRACEBACK):
         traceback.print_exception(error)
     where = f" ({os.path.relpath(frames[-1].filename, ROOT)}:{frames[-1].lineno})" if frames else ""
-    return MachineError(f"{type(error).__name__}: {error}{where}", f"a fault of Ratebed's: {TRACEBACK}=1 shows where")
+    what, shows = f"{type(error).__name__}: {error}{where}", f"{TRACEBACK}=1 shows where"
+    if line := line_outside(error):
+        return SpecError(f"{line}: {what}", f"mend the file: {shows}")
+    return MachineError(what, f"a fault of Ratebed's: {shows}")

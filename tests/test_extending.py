@@ -229,6 +229,28 @@ def test_a_file_that_ends_the_process_is_named(tmp_path: Path) -> None:
     assert done.returncode == 2 and f"{mine}:3: SystemExit: 0; mend the file" in done.stderr
 
 
+WRONG_TYPES = """from dataclasses import dataclass
+import numpy as np
+from core.records import Population
+from workloads.api import Workload
+
+@dataclass(frozen=True)
+class Config: ...
+
+def make(config, seed):
+    return Population(np.ones(5), np.arange(5))
+
+WORKLOAD = Workload("mine", "groups of int64", Config, make)
+"""
+
+
+def test_a_mistake_in_a_file_is_not_called_one_of_ours(tmp_path: Path) -> None:
+    (mine := tmp_path / "mine.py").write_text(WRONG_TYPES)
+    done = ratebed("plan", "--system", "lb", "--workload", str(mine), "--out", str(tmp_path / "out"))
+    assert done.returncode == 2 and f"{mine}:10: AssertionError" in done.stderr, done.stderr
+    assert "core/records.py" in done.stderr and "Ratebed's" not in done.stderr
+
+
 def test_a_server_is_found_by_its_path_beside_the_system_that_names_it() -> None:
     (server,) = servers_of(load_system(str(EXAMPLES / "tally.py")))
     assert server is load_server(str(EXAMPLES / "tally_server.py")) and server.name == "tally"
