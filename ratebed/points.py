@@ -5,10 +5,13 @@ Processes that make runs import the program that asks for them: keep the call of
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from core.errors import HarnessError
+import numpy as np
+
+from core.errors import HarnessError, SpecError, quoted
 from harness.matrix import ad_hoc, read_matrix
 from paper_figs.light import Frame
 from ratebed.options import SEED, make_request
@@ -53,10 +56,25 @@ def run(specs: Sequence[RunSpec], out: Path | str = "out", jobs: int = 0, quiet:
         what = (
             f"{len(made.failures)} of {len(made.wanted)} runs failed, the first: {describe(first.spec)}: {first.error}"
         )
-        raise HarnessError(what, f"ratebed show {first.run_id} tells more; the others are in {out}")
+        where = "" if Path(out) == Path("out") else f" --out {out}"
+        raise HarnessError(what, f"ratebed show {first.run_id}{where} tells more; the others are in {out}")
     return pd.DataFrame(made.judged_rows)
 
 
 def _text(name: str, value: object) -> str:
     """A value as ``--set`` has it: of options in JSON, of axes as it is."""
-    return json.dumps(value) if "." in name else str(value)
+    try:
+        return json.dumps(value, default=_plain) if "." in name else str(value)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise SpecError(
+            f"set {name} = {quoted(value)}: {error}", "give a number, text, or a list or dict of them"
+        ) from None
+
+
+def _plain(value: object) -> object:
+    """A path as text, and what NumPy has as numbers; TypeError for what JSON does not know."""
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    raise TypeError(f"{type(value).__name__} is no value of an option")

@@ -7,11 +7,14 @@ import sys
 from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 
 import ratebed
 from collectors.schema import TABLES
+from harness.executors.api import Finished
 from paper_figs import load_figure
+from ratebed.produce import Points
 from ratebed.results import _title
 from tests import command
 from tests.runs import write_small_run
@@ -80,6 +83,26 @@ def test_points_are_those_of_the_command_line(tmp_path):
 def test_text_that_looks_like_a_number_stays_text():
     (spec,) = ratebed.point("crdt-queue", "requests", "full-mesh", set={"system.rate": "20"})
     assert spec.system_options == {"rate": "20"}
+
+
+def test_values_of_options_are_plain_or_named(tmp_path):
+    (spec,) = ratebed.point("srtm", "poisson", set={"workload.publishers": np.int64(50)})
+    assert spec.workload_options == {"publishers": 50}
+    trace = tmp_path / "trace.csv"
+    trace.write_text("publisher,instant\n" + "".join(f"p{at % 3},{at}\n" for at in range(50)))
+    (spec,) = ratebed.point("srtm", "trace", set={"workload.path": trace})
+    assert spec.workload_options == {"path": str(trace)}
+    with pytest.raises(ratebed.SpecError, match=r"set workload\.publishers = .*object"):
+        ratebed.point("srtm", "poisson", set={"workload.publishers": object()})
+
+
+def test_the_hint_after_a_failed_run_is_of_its_folder(monkeypatch):
+    (spec,) = ratebed.point("srtm", "poisson")
+    failed = Points({"abc": spec}, {}, [], [Finished(spec, "abc", 0.0, "it broke")])
+    monkeypatch.setattr("ratebed.produce.made_points", lambda *asked: failed)
+    for out, hint in (("out", "ratebed show abc tells"), ("out/mine", "ratebed show abc --out out/mine tells")):
+        with pytest.raises(ratebed.HarnessError, match=hint):
+            ratebed.run([spec], out=out)
 
 
 # --- on the tables of a figure -----------------------------------------------------------------------
