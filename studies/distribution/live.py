@@ -60,7 +60,7 @@ class LiveDeployment(TopicWindows):
         self._parts: SubBuckets = (None,) * len(self.names)
         self._last: Window | None = None
         self._lost_before: list[str] = []  # whom a fault was to crash, and who had ended by then
-        self._crashed: set[str] = set()  # by faults of the spec that came to pass
+        self._crashed, self._down = set[str](), set[str]()  # by faults of the spec that came to pass: ever, and now
         self._cut_at_s: float | None = None  # since when hosts have been cut off
         self._first_tag = 0  # of the window's loads: the topic's, and then one a broker for what it carries already
         span_s = max(asked.round_ns, asked.longest_ns) / SECOND_NS
@@ -103,9 +103,8 @@ class LiveDeployment(TopicWindows):
     def evidence(self) -> RunEvidence:
         """Paths, accounts, counters, logs, and whether the run can be trusted."""
         self.observer.watch.stop()
-        crashed = self._crashed
-        self.findings.lost_agents = [*self._lost_before, *(name for name in self._lost() if name not in crashed)]
-        self.findings.broker_killed = bool(crashed & set(self.names))
+        self.findings.lost_agents = [*self._lost_before, *(name for name in self._lost() if name not in self._down)]
+        self.findings.broker_killed = bool(self._crashed & set(self.names))
         for number, name in enumerate(self.names):
             self.findings.broker_stats[name] = self.brokers_up.stats(number)
         return self.observer.evidence()
@@ -205,7 +204,12 @@ class LiveDeployment(TopicWindows):
         self.findings.played(begin_ns, begin_ns + span_ns)
         window = self._collect(play, block, others, start_ns, None if control else self._parts)
         self.findings.disturbed(begin_ns, happened)
-        self._crashed |= {fault.node for _, fault in happened if isinstance(fault, Crash)}
+        for _, fault in happened:
+            if isinstance(fault, Crash):
+                self._crashed.add(fault.node)
+                self._down.add(fault.node)
+            elif isinstance(fault, Restart):
+                self._down.discard(fault.node)
         return window
 
     def _record(self, assigned: Int64) -> None:

@@ -17,6 +17,7 @@ from studies.distribution.live import LiveDeployment
 from systems.api import UNASSIGNED
 from systems.parts.token_bucket import units
 from testbed import load_testbed
+from testbed.faults import Crash, Fault, Restart
 from testbed.hosts.local import LocalSite
 from testbed.topologies.topology import srtm_lan
 from testbed.virtual.released_kernel import one_bucket
@@ -157,6 +158,30 @@ def test_a_fault_of_the_last_instant_happens_too(
         reasons = its.evidence().fidelity.reasons
         assert its.findings.faulty and its.findings.broker_killed
         assert not any("was not sent" in reason for reason in reasons)
+
+
+class BackAndGone(IdleDeployment):
+    """A broker that is restarted ends by itself."""
+
+    def _apply(self, fault: Fault) -> None:
+        if not isinstance(fault, Restart):
+            super()._apply(fault)
+
+
+@pytest.mark.parametrize(("kinds", "lost"), [("c", []), ("cr", ["broker2"]), ("crc", [])])
+def test_a_broker_that_ends_after_its_restart_is_lost_and_one_that_a_fault_keeps_down_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kinds: str, lost: list[str]
+) -> None:
+    monkeypatch.setattr("studies.distribution.live.Brokers", IdleBrokers)
+    monkeypatch.setattr("studies.distribution.live.LEAD_NS", 0)
+    topology, schedule = srtm_lan(brokers=2), poisson_topic(PUBLISHERS, 10.0, 1, 7)
+    faults = [{"c": Crash, "r": Restart}[kind](number, "broker2") for number, kind in enumerate(kinds)]
+    asked = Deployed(topology, schedule, DeploymentConfig(), "small", 1, SECOND_NS, ROUND_NS)
+    with LocalSite(topology, tmp_path, tmp_path) as site, closing(BackAndGone(site, asked)) as its:
+        its.play(0, ROUND_NS // 10, faults)
+        reasons = its.evidence().fidelity.reasons
+        assert its.findings.lost_agents == lost and its.findings.broker_killed
+        assert any("broker2 was lost" in reason for reason in reasons) == bool(lost)
 
 
 def test_a_broker_that_dies_in_a_search_ends_it():
