@@ -47,8 +47,9 @@ def window_rows(windows: Iterable[Mapping[str, Int64]]) -> dict[str, np.ndarray]
 
 
 def histogram_of(metric: str, latency_ns: Int64) -> dict[str, np.ndarray]:
-    """Columns of ``latency_histogram`` from single values."""
-    return histogram_rows({metric: np.bincount(bucket_index(latency_ns), minlength=BUCKET_COUNT)[np.newaxis]})
+    """Columns of ``latency_histogram`` from single values.  One below 0, where clocks differ or were set back, is 0."""
+    index = bucket_index(np.maximum(latency_ns, 0))
+    return histogram_rows({metric: np.bincount(index, minlength=BUCKET_COUNT)[np.newaxis]})
 
 
 def fault_rows(faults: Iterable[tuple[int, Fault]]) -> Columns:

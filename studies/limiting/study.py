@@ -72,14 +72,11 @@ def journal(point: Point, asked: Limiting, shown: RequestJournal) -> Journal:
     requests = shown.requests()
     pairs = zip(requests["decided_at_ns"], requests["intended_at_ns"], strict=True)
     latency_ns = np.array([decided - intended for decided, intended in pairs if decided is not None], np.int64)
-    # A node that is restarted after the clock was set back decides before the request is due: the run is invalid, and
-    # not an error.
-    waited_ns = np.maximum(latency_ns, 0)
     skipped = point.schedule.skipped if isinstance(point.schedule, LoggedSchedule) else {}
     tables = {
         "requests": requests,
         "samples": shown.samples(),
-        "latency_histogram": histogram_of("decision_latency", waited_ns),
+        "latency_histogram": histogram_of("decision_latency", latency_ns),
         "faults": fault_rows(shown.journal.faults),
         "skipped_lines": skipped_rows(skipped),
     }

@@ -319,7 +319,7 @@ def fate(sent: Sent, receipts: Iterable[Receipt], bound_ns: int) -> tuple[Fate, 
         last_ns = np.where(each.is_owed, np.maximum(last_ns, each.received_ns), last_ns)
         last_ns[missing] = _MISSING_NS
     there, is_missed = owed_count > 0, last_ns >= _MISSING_NS
-    latency_ns = np.where(is_missed, ABSENT, last_ns - sent.born_ns)
+    latency_ns = np.where(is_missed, ABSENT, np.maximum(last_ns - sent.born_ns, 0))  # the clocks of two hosts differ
     rows = Fate(sent.born_ns[there], latency_ns[there], late_count[there], owed_count[there])
     numbers, acknowledged = np.arange(len(last_ns)), sent.answered_ns != ABSENT
     is_away = is_missed | (~acknowledged & (copy_count == 0))

@@ -3,8 +3,10 @@
 import ast
 from pathlib import Path
 
+import numpy as np
+
 from collectors.schema import TABLES
-from studies.tables import fault_rows, skipped_rows
+from studies.tables import fault_rows, histogram_of, skipped_rows
 from studies.throttling.study import cycle_tables
 from testbed.faults import KINDS, read_faults
 
@@ -64,6 +66,11 @@ def test_every_fault_in_columns():
         {"kind": "link-delay", "target": "n1", "peer": "n2", "hold_ns": 40_000_000},
     ]
     assert {row["kind"] for row in rows} == KINDS.keys(), "a kind of fault has no row here"
+
+
+def test_a_latency_below_0_is_0():
+    found = histogram_of("x", np.array([-5, 0]))
+    assert found["low_ns"].tolist() == [0] and found["count"].tolist() == [2]
 
 
 def test_no_fault_and_nothing_skipped_are_no_rows():

@@ -11,6 +11,7 @@ from core.units import MILLISECOND_NS, SECOND_NS
 from studies.placement.accounts import Accounts, Event, Records, accounts, ownership, read_events, read_records
 from studies.placement.asked import Spell
 from studies.placement.script import BrokerAt, Deed, Script, TopicAt, client_file, events_file
+from studies.placement.tables import window_rows
 from testbed.brokers.machine import BrokerMachine
 from testbed.hosts.local import LocalSite
 from testbed.topologies.topology import full_mesh
@@ -71,6 +72,12 @@ def test_nothing_is_owed_before_the_subscription() -> None:
     made = account(*((n, 20) for n in range(4, COUNT)), first=4)
     assert totals(made) == (0, 0, 0)
     assert list(made.fates["t"].born_ns) == [n * STEP_NS for n in range(4, COUNT)]
+
+
+def test_what_came_before_it_was_due_by_another_clock_is_not_lost() -> None:
+    made = account(*((n, -1 if n in (0, 3) else 20) for n in range(COUNT)))
+    assert list(made.fates["t"].latency_ns[:4]) == [0, 20_000_000, 20_000_000, 0]
+    assert not np.any(window_rows(made.fates, UNTIL_NS)["lost_count"]) and made.account.delivered_count == COUNT
 
 
 def of_first(*events: tuple[int, str]) -> list[Event]:
