@@ -118,7 +118,7 @@ def _samples(at_ns: int, records: Records, receipts: dict[tuple[str, str], list[
 
 
 class Event(NamedTuple):
-    """What a broker's topic did: open, fence, drained, left (so many messages undelivered); or the broker: crash."""
+    """What a broker's topic did: open, fence, drained, left (so many messages undelivered); or it: crash, restart."""
 
     at_ns: int
     broker: str
@@ -141,12 +141,20 @@ def read_events(site: Site, folder: Path, brokers: Iterable[str]) -> list[Event]
 
 
 def ownership(events: Iterable[Event], until_ns: int) -> tuple[list[Spell], list[Sample]]:
-    """Who had which topic, and samples of how they parted from it."""
+    """Who had which topic, and samples of how they parted from it.
+
+    What a broker did while it was down, it did before, by a clock that is ahead of ours.
+    """
     spells: list[Spell] = []
     samples: list[Sample] = []
     opened: dict[tuple[str, str], int] = {}  # (topic, broker) -> since when
     fenced: dict[tuple[str, str], int] = {}  # the same, of those that are not drained
+    down = set[str]()
     for at_ns, broker, kind, topic, left_count in sorted(events, key=lambda event: event.at_ns):
+        if kind == "restart":
+            down.discard(broker)
+        if broker in down:
+            continue
         if kind == "open":
             early = any(name == topic and other != broker for name, other in (*opened, *fenced))
             opened[topic, broker] = at_ns
@@ -161,6 +169,7 @@ def ownership(events: Iterable[Event], until_ns: int) -> tuple[list[Spell], list
         if kind == "fence":
             fenced[topic, broker] = at_ns
         elif kind == "crash":
+            down.add(broker)
             fenced = {key: since for key, since in fenced.items() if key[1] != broker}
     spells += [Spell(topic, broker, since_ns, until_ns) for (topic, broker), since_ns in opened.items()]
     ended = [spell._replace(end_ns=min(spell.end_ns, until_ns)) for spell in spells]

@@ -96,8 +96,9 @@ def _script(servers: Servers, asked: PlacementRequest) -> Script:
 class Trouble:
     """What goes wrong in a run, and who moves, when it is due; ``faults``: what has gone wrong until now.
 
-    Of a restart ``faults`` has when the node had come up, if it did: nobody waits for it before it is crashed again, or
-    the run ends.  ``never_up``: nodes that could not; ``notes``: why, and of those that were crashed too early.
+    Of a crash ``faults`` has when node and server were down.  Of a restart it has when the node had come up, if it did:
+    nobody waits for it before it is crashed again, or the run ends.  ``never_up``: nodes that could not; ``notes``:
+    why, and of those that were crashed too early.
     ``crash``, ``restart``: what becomes of the server beside a node, before the node's own process.
     """
 
@@ -130,12 +131,13 @@ class Trouble:
     def _fail(self, fault: Fault) -> None:
         match fault:
             case Crash(node=node):
-                at_ns = self.play.now_ns()
+                begin_ns = self.play.now_ns()
                 self._crash(node)
                 self._fleet.crash(node)
+                down_ns = self.play.now_ns()  # until now it may have done something
                 if process := self._fleet.coming.get(node):
-                    self._arrive(node, process, at_ns)
-                self.faults.append((at_ns, fault))
+                    self._arrive(node, process, begin_ns)
+                self.faults.append((down_ns, fault))
             case Restart(node=node):
                 self._restart(node)
                 self._fleet.restart(fault, waits=False)
@@ -183,14 +185,18 @@ def _journal(
     """What everybody wrote down, brought home."""
     until_ns, folder = asked.duration_ns, site.folder / "clients"
     told = accounts(script, read_records(site, folder, script.clients), asked.load.topics)
-    crashes = [Event(at_ns, fault.node, "crash") for at_ns, fault in trouble.faults if isinstance(fault, Crash)]
+    deaths = [
+        Event(at_ns, fault.node, "crash" if isinstance(fault, Crash) else "restart")
+        for at_ns, fault in trouble.faults
+        if isinstance(fault, Crash | Restart)
+    ]
     events = read_events(site, folder, script.brokers)
-    spells, samples = ownership([*events, *(crash for crash in crashes if crash.broker in script.brokers)], until_ns)
+    spells, samples = ownership([*events, *(death for death in deaths if death.broker in script.brokers)], until_ns)
     samples = [row for row in [*samples, *trouble.samples, *fleet.samples()] if row[0] <= until_ns] + told.samples
     samples.sort(key=lambda row: row[:3])
     trouble.tell(findings, until_ns, told.lateness_ns, told.account)
     holders = {*script.brokers, script.store}  # without the store brokers begin anew
-    findings.broker_killed = any(crash.broker in holders for crash in crashes)
+    findings.broker_killed = any(death.broker in holders for death in deaths)
     return PlacementJournal(samples, spells, told.fates, trouble.faults)
 
 

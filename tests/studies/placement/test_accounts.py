@@ -113,6 +113,16 @@ def test_two_owners_at_once_are_seen_where_the_first_was_never_fenced() -> None:
     assert [value for _, _, metric, value in samples if metric == "early_open_count"] == [0, 1, 1]
 
 
+def test_what_a_broker_did_after_its_crash_it_did_before_by_another_clock() -> None:
+    late = of_first((501, "open"), (502, "fence"))
+    after = [Event(500, "broker1", "crash"), *late, Event(900, "broker2", "open", "t")]
+    spells, samples = ownership(after, 10_000)
+    assert spells == [Spell("t", "broker2", 900, 10_000)] and samples == [(900, "t", "early_open_count", 0.0)]
+    back = [Event(600, "broker1", "restart"), *of_first((700, "open"), (800, "fence"), (801, "drained"))]
+    spells, _ = ownership([*after, *back], 10_000)
+    assert spells == [Spell("t", "broker1", 700, 800), Spell("t", "broker2", 900, 10_000)]
+
+
 @pytest.fixture
 def site(tmp_path: Path):
     with LocalSite(full_mesh(2, "0ms"), tmp_path / "run", tmp_path) as made:

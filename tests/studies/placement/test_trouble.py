@@ -1,6 +1,6 @@
 """What goes wrong in a live run: everything when it is due, and in order.  No process starts, and no time passes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +19,7 @@ CRASHED, BACK = Crash(3 * MS, "b2"), Restart(4 * MS, "b2")
 
 
 @pytest.fixture(autouse=True)
-def clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def clock(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """One that only sleep moves: however long this process stands still, each thing happens at its instant."""
     now_ns = 0
 
@@ -29,6 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("testbed.play.time", SimpleNamespace(time_ns=lambda: now_ns, sleep=sleep))
     monkeypatch.setattr("testbed.play.Clock", lambda epoch_ns: SimpleNamespace(now_ns=lambda: now_ns - epoch_ns))
+    return sleep
 
 
 def test_servers_go_before_their_node_and_come_before_it() -> None:
@@ -52,6 +53,15 @@ def test_servers_go_before_their_node_and_come_before_it() -> None:
     ]  # fmt: skip
     assert [fault for _, fault in trouble.faults] == [CUT, HEALED, CRASHED], "the restart is told when it came"
     assert trouble.samples == [(0, "uav-1", "handover_lateness_ns", 0.0)]
+
+
+def test_a_crash_is_told_when_all_of_it_is_down(clock: Callable[[float], None]) -> None:
+    fleet: Any = SimpleNamespace(check=lambda: None, coming={}, crash=lambda node: clock(2e-3))
+    site: Any = SimpleNamespace()
+    trouble = Trouble(site, fleet, (), [CRASHED], lambda node: clock(1e-3))
+    trouble.play.begin(0)
+    trouble.play.until(10 * MS)
+    assert trouble.faults == [(6 * MS, CRASHED)], "what a broker opens until then ends with it"
 
 
 def restarted(came: Mapping[str, int | MachineError], *faults: Fault) -> Trouble:
