@@ -7,7 +7,7 @@
     {"do": "offer", "path": LOAD, "epoch_ns": 17…, "size_bytes": 64}    or what an .npz says: columns ``DUE``, in
                                                                         order of time
     {"do": "follow", "changes": [[AT_NS, TOPIC, WANTED]], "epoch_ns": 17…}    consumers that come and go, in order
-    {"do": "end"}                        send no more
+    {"do": "end"}                        send no more than is due
     {"do": "status"}                     what is unacknowledged; what has come
     {"do": "collect", "path": ROWS}      the rows as .npz, three tables (``SENT``, ``GOT``, ``SUBSCRIBED``)
 
@@ -46,6 +46,7 @@ SUBSCRIPTION = "ratebed"
 OPERATION_S = 30  # Pulsar's own: until a client gives up to subscribe, or to leave
 SEND_TIMEOUT_MS = 120_000  # ours: longer than a broker is missed
 _AGAIN_S = 0.1  # ours: who was not let in asks again
+_LATE_S = 0.5  # ours: who is late at the end sends what is due, for so long
 _PENDING = 100_000
 _HEADER = struct.Struct("<iq")  # of a body: the sender's number, the message's
 SIZE_BYTES = 64  # ours
@@ -86,6 +87,7 @@ class ClientHost:
         self._count_lock = threading.Lock()
         self._got_count, self._size_bytes = 0, SIZE_BYTES
         self._threads, self._over, self._failures = list[threading.Thread](), threading.Event(), list[Exception]()
+        self._over_s = 0.0  # monotonic
 
     def connect(
         self,
@@ -148,7 +150,8 @@ class ClientHost:
         self._begin(partial(self._follow_all, changes, epoch_ns))
 
     def end(self) -> None:
-        """Send no more, and come and go no more; raises what stopped either before."""
+        """Send no more than is due, and come and go no more; raises what stopped either before."""
+        self._over_s = time.monotonic()
         self._over.set()
         while self._threads:
             self._threads.pop().join()
@@ -220,7 +223,9 @@ class ClientHost:
 
     def _send_all(self, due: Iterator[tuple[int, int, int]]) -> None:
         for topic, message, due_ns in due:
-            if self._over.wait(max(0, due_ns - time.time_ns()) / SECOND_NS):
+            wait_ns = due_ns - time.time_ns()
+            is_over = self._over.wait(max(0, wait_ns) / SECOND_NS)
+            if is_over and (wait_ns > 0 or time.monotonic() > self._over_s + _LATE_S):
                 return
             self._send(topic, message, due_ns)
 
