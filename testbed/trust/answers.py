@@ -69,10 +69,10 @@ def fault_windows(
 ) -> list[Window]:
     """When faults, each with the instant at which it had really happened, excuse a missing answer, in order.
 
-    They begin when they were to happen, for that takes a while.  A crash lasts until the node's restart, one of servers
-    for good, a partition until it heals, a disturbed link until its probability is 0 again, it loses no more than one
-    of ``links``, those of the topology, does of itself (than the worst, if all are set), or what it holds packets back
-    for is less than a tenth of ``scale_ns``, the time that matters, under the name that handovers of its host have
+    They begin when they were to happen, for that takes a while.  A crash, of a node or its servers, lasts until the
+    node's restart, a partition until it heals, a disturbed link until its probability is 0 again, it loses no more than
+    one of ``links``, those of the topology, does of itself (than the worst, if all are set), or what it holds packets
+    back for is less than a tenth of ``scale_ns``, the time that matters, under the name that handovers of its host have
     given it; these and a clock that is set are over at once.  Everything excuses ``timeout_ns`` longer.
     """
     slow_ns = max(1, scale_ns // _SLOW_SHARE)
@@ -105,10 +105,8 @@ def _handed_over(kind: str, names: frozenset[str], fault: Handover) -> frozenset
 def _change(fault: Fault, slow_ns: int, losses: Mapping[frozenset[str], float]) -> tuple[str, frozenset[str], bool]:
     """What goes wrong, or (False) is over; where, no names being everywhere.  No kind: it is over at once."""
     match fault:
-        case Crash(_, node):
+        case Crash(_, node) | ServerCrash(_, node):  # a restart brings a node's servers back as well
             return "down", frozenset((node,)), True
-        case ServerCrash(_, node):
-            return "without servers", frozenset((node,)), True
         case Restart(_, node):
             return "down", frozenset((node,)), False
         case Partition(_, side):

@@ -15,6 +15,7 @@ from testbed.faults import (
     LinkReordering,
     Partition,
     Restart,
+    ServerCrash,
 )
 from testbed.topologies.topology import Link
 from testbed.trust.answers import (
@@ -52,6 +53,11 @@ def test_what_lasts_excuses_until_a_time_out_after_its_end():
         (100, 160)
     ]
     assert windows(LinkReordering(5, "a", "b", 0.5, 7), LinkReordering(9, "*", "*", 0.0, 7)) == [(5, 19)]
+
+
+def test_a_restart_brings_a_nodes_servers_back_as_well():
+    assert windows(ServerCrash(100, "n1"), Crash(150, "n1"), Restart(200, "n1")) == [(100, 210)]
+    assert windows(ServerCrash(100, "n1"), Crash(150, "n2"), Restart(200, "n2")) == [(100, ENDLESS), (150, 210)]
 
 
 def test_a_delay_that_is_far_below_what_matters_excuses_nothing():
