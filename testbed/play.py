@@ -8,11 +8,13 @@ from typing import NamedTuple
 
 from collectors.writer import read_logs
 from core.errors import MachineError
+from core.records import Sample
 from core.units import MILLISECOND_NS, SECOND_NS
+from testbed.faults import Handover
 from testbed.hosts.loop import Clock
 from testbed.hosts.site import Site
 from testbed.trust.evidence import INVALID, RunEvidence
-from testbed.trust.observed import Findings
+from testbed.trust.observed import HANDOVER_LATENESS, Findings
 
 LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch: everybody has heard it by then
 POLL_NS = 100 * MILLISECOND_NS  # between two looks at who lives; Ctrl-C is heard
@@ -98,6 +100,12 @@ class Play:
             if gave_up or now_ns >= end_ns():
                 return False
             self.until(min(end_ns(), now_ns + POLL_NS))
+
+
+def hand_over(site: Site, play: Play, move: Handover) -> Sample:
+    """Let a client's host move; returns how late that was done."""
+    site.apply(move)
+    return move.at_ns, move.host, HANDOVER_LATENESS, float(play.now_ns() - move.at_ns)
 
 
 class Observer:

@@ -21,8 +21,9 @@ from studies.coordinates.plan import Plan
 from systems.parts.coordinates import Coordinates, stacked
 from systems.parts.vivaldi import SERF, Coordinate
 from testbed.api import Testbed
+from testbed.faults import Handover
 from testbed.hosts.site import Site
-from testbed.play import Observer, Play
+from testbed.play import Observer, Play, hand_over
 from testbed.servers.serf import SerfCluster, SerfServer, profile_of
 from testbed.trust.fidelity import SCALE_NS
 
@@ -40,9 +41,13 @@ def locate_live(site: Site, locating: Locating) -> Located:
     with SerfCluster(site, locating.nodes, profile_of(locating.interval_ns)) as cluster:
         cluster.start()
         with observer.watch:
-            play = Play()
+            play, moved = Play(), list[Sample]()
+
+            def let_move(move: Handover) -> None:
+                moved.append(hand_over(site, play, move))
+
             for move in locating.handovers:
-                play.plan(move.at_ns, partial(site.apply, move))
+                play.plan(move.at_ns, partial(let_move, move))
             play.begin(int(ALL_EVERY_S / 2 * SECOND_NS))  # reads shall not meet the samples of the machine
             reader = _Reader(cluster, play)
             at_ns = tuple(reads * locating.interval_ns for reads in locating.reads)
@@ -52,7 +57,8 @@ def locate_live(site: Site, locating: Locating) -> Located:
             observer.findings.lost_agents = [
                 server.process.name for server in cluster.servers.values() if not server.process.alive
             ]
-            observer.findings.rows += reader.rows
+            observer.findings.rows += [*reader.rows, *moved]
+            observer.findings.handover_lateness_ns = [late_ns for _, _, _, late_ns in moved]
             observer.findings.played(play.epoch_ns, end_ns)
             observer.findings.late(reader.lateness_ns or [0])
             evidence = observer.evidence()

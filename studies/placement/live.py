@@ -27,11 +27,11 @@ from testbed.hosts.agent import AgentGone
 from testbed.hosts.site import Site
 from testbed.links import held_ns
 from testbed.nodes.fleet import NodeFleet
-from testbed.play import Observer, Play
+from testbed.play import Observer, Play, hand_over
 from testbed.servers.found import check_servers
 from testbed.servers.serf import profile_of
 from testbed.trust.accounts import DeliveryAccount
-from testbed.trust.observed import HANDOVER_LATENESS, Findings
+from testbed.trust.observed import Findings
 
 LEAD_NS = SECOND_NS  # from the last word before the run to its time 0
 SETTLE_NS = 3 * SECOND_NS  # after the last message: what is under way comes, or is cut off
@@ -124,9 +124,7 @@ class Trouble:
             self.play.plan(fault.at_ns, partial(self._fail, fault))
 
     def _move(self, move: Handover) -> None:
-        self._site.apply(move)
-        late_ns = self.play.now_ns() - move.at_ns
-        self.samples.append((move.at_ns, move.host, HANDOVER_LATENESS, float(late_ns)))
+        self.samples.append(hand_over(self._site, self.play, move))
 
     def _fail(self, fault: Fault) -> None:
         match fault:
