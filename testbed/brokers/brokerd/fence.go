@@ -92,8 +92,8 @@ func (c *connection) holding(name string) *topic {
 // queue is what nsqd and the ingress have of a topic, in messages.
 type queue struct {
 	taken    int64 // since the topic was opened
-	copies   int64 // to channels
-	finished int64 // of those, by subscribers, whether they are still there or not
+	copies   int64 // to channels, those that have been deleted included
+	finished int64 // of those to the others, by subscribers, whether they are still there or not
 	depth    int64 // that no subscriber has been sent
 	inFlight int64 // sent, and not finished
 	left     int64 // copies that are not finished; messages, where there are no channels
@@ -110,6 +110,7 @@ func (in *ingress) queueOf(t *topic) queue {
 	t.mutex.Lock()
 	its := queue{taken: int64(t.sequence - t.before), depth: int64(t.line.length), fenced: t.fenced}
 	its.copied = (t.fenced || t.released) && t.line.length == 0
+	parted := t.parted
 	t.mutex.Unlock()
 	if its.copied = its.copied && t.queue.Depth() == 0; its.copied {
 		_ = t.queue.UnPause() // returns when nsqd has put what it had in hand into all channels
@@ -124,12 +125,23 @@ func (in *ingress) queueOf(t *topic) queue {
 	}
 	its.left = its.copies - its.finished
 	its.settled = its.copied && its.left == 0
+	its.copies += parted
 	if len(stats.Channels) == 0 { // nobody takes anything
 		its.copied, its.left, its.drained = true, its.depth, its.fenced
 		return its
 	}
 	its.drained = its.fenced && its.settled
 	return its
+}
+
+// copiedTo is how many messages nsqd has put into a channel.
+func (in *ingress) copiedTo(t *topic, channel string) (copies int64) {
+	for _, its := range in.nsqd.GetStats(t.name, channel, false).Topics {
+		for _, stats := range its.Channels {
+			copies += int64(stats.MessageCount)
+		}
+	}
+	return copies
 }
 
 // --- commands of the control port ------------------------------------------------------------------------
@@ -167,9 +179,13 @@ func (s *session) leave(asked request) (answer, error) {
 		return err != nil
 	})
 	for _, name := range there {
+		parted := s.ingress.copiedTo(t, name)
 		if err := t.queue.DeleteExistingChannel(name); err != nil {
 			return nil, err
 		}
+		t.mutex.Lock()
+		t.parted += parted
+		t.mutex.Unlock()
 	}
 	return nil, nil
 }

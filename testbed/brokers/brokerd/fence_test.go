@@ -187,6 +187,33 @@ func TestWhoLeavesIsCountedOnce(t *testing.T) {
 	<-looked
 }
 
+// What has been passed on stays so: rates between two looks are made of it.
+func TestADeletedChannelTakesNoCopyBack(t *testing.T) {
+	in := testIngress(t, true)
+	its := openTopic(t, in, "moves", "a", "b")
+	if err := its.admit(stamped(3, now()), 1, reading{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "they are copied", func() bool { return in.queueOf(its).copies == 6 })
+	s := &session{ingress: in}
+	if _, err := s.leave(request{Topic: "moves", Channels: []string{"a"}}); err != nil {
+		t.Fatal(err)
+	}
+	if seen := in.queueOf(its); seen.copies != 6 || seen.left != 3 {
+		t.Errorf("those of a are nobody's any more, and were made: %+v", seen)
+	}
+	if err := its.admit(stamped(1, now()), 1, reading{}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "one more is copied, to b", func() bool { return in.queueOf(its).copies == 7 })
+	if _, err := s.leave(request{Topic: "moves", Channels: []string{"b"}}); err != nil {
+		t.Fatal(err)
+	}
+	if seen := in.queueOf(its); seen.copies != 7 || seen.left != 0 {
+		t.Errorf("nobody waits: %+v", seen)
+	}
+}
+
 func TestATopicThatStillHoldsMessagesKeepsThem(t *testing.T) {
 	in := testIngress(t, true)
 	its := openTopic(t, in, "moves", "a")

@@ -38,6 +38,7 @@ type topic struct {
 	holding      holding
 	channels     map[string]struct{} // of a topic that was opened; nil of others
 	before       uint64              // messages taken before it was opened
+	parted       int64               // copies to channels that have been deleted
 	record       *record
 	observations []*observation
 }
