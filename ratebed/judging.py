@@ -15,7 +15,7 @@ from paper_figs import load_figure
 from paper_figs.catalogue import Catalogue, catalogue
 from paper_figs.figure import Figure
 from ratebed.pipeline import sections, tables_of
-from ratebed.settings import SMALL, FigureSetting, other_readings, readings_among
+from ratebed.settings import SMALL, VIRTUAL, FigureSetting, other_readings, readings_among
 from ratebed.validity import are_invalid, standings_of, worst
 from testbed.trust.evidence import DEGRADED, INVALID, VALID
 
@@ -176,7 +176,7 @@ def counts(result: Result) -> bool:
 
 def summary_line(result: Result) -> str:
     """A claim in one line."""
-    where = "" if result.claim.testbed in ("virtual", "mininet") else f"[{result.claim.testbed}] "
+    where = "" if result.claim.testbed == VIRTUAL else f"[{result.claim.testbed}] "
     text = f"{result.claim.id:<3} {result.judgement.value:<16}{where}{result.claim.sentence}"
     if result.problem:
         text += f" ({result.problem})"

@@ -140,7 +140,7 @@ class ClaimRow(NamedTuple):
     """One claim as the pages show it."""
 
     id: str
-    anchor: str
+    anchor: str  # where it stands on a page; it may be judged on several testbeds
     sentence: str
     source: str
     testbed: str
@@ -158,8 +158,8 @@ def verdict_of(judgement: Judgement) -> Badge:
     return Badge(judgement.value, SIGNS[judgement])
 
 
-def claim_row(result: Result) -> ClaimRow:
-    """A judged claim, ready to be shown."""
+def claim_row(result: Result, is_elsewhere: bool = False) -> ClaimRow:
+    """A judged claim, ready to be shown; ``is_elsewhere``: on another testbed than its own, which its anchor says."""
     claim = result.claim
     checks = [check for _, check in checks_of(result)]
     rows = list(zip(checks, _elsewhere(result, checks), strict=True))
@@ -170,7 +170,7 @@ def claim_row(result: Result) -> ClaimRow:
         readings.insert(0, ReadingRow(of_record, verdict_of(result.judgement)))
     return ClaimRow(
         claim.id,
-        anchor_of(result),
+        f"{claim.id}-{claim.testbed}" if is_elsewhere else claim.id,
         claim.sentence,
         claim.source,
         claim.testbed,
@@ -221,12 +221,6 @@ def _elsewhere(result: Result, checks: Sequence[Check]) -> list[list[Named]]:
 def _kind(check: Check) -> tuple[object, ...]:
     """What checks of one thing under two readings have in common: unit, bounded ends, the sizes in the label."""
     return check.unit, isfinite(check.low), isfinite(check.high), check.published is None, _WHOLE.findall(check.label)
-
-
-def anchor_of(result: Result) -> str:
-    """Where a claim stands on a page; one may be judged on several testbeds."""
-    own = result.claim.testbed in ("virtual", "mininet")
-    return result.claim.id if own else f"{result.claim.id}-{result.claim.testbed}"
 
 
 def _check_row(result: Result, check: Check, others: Sequence[Named]) -> CheckRow:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import numpy as np
 
 from analysis.report import live
-from analysis.report.claims import LEGEND, Badge, ClaimRow, anchor_of, claim_row, verdict_of
+from analysis.report.claims import LEGEND, Badge, ClaimRow, claim_row, verdict_of
 from analysis.report.contents import FigureSection, PaperEntry, ReportContext
 from analysis.report.drawing import inline
 from analysis.report.frame import GUESTS, render
@@ -71,16 +71,17 @@ class Book:
             claim = result.claim
             slug = next((paper.slug for paper in self.papers if claim.family in paper.letters), OTHERS.slug)
             page = pages.get((claim.id, claim.testbed), f"paper-{slug}.html")
-            link = f"{page}#{quote(anchor_of(result))}"
-            places.append(ClaimPlace(claim_row(result), link, slug, claim.id in seen))
+            is_elsewhere = claim.id in seen
+            row = claim_row(result, is_elsewhere)
+            places.append(ClaimPlace(row, f"{page}#{quote(row.anchor)}", slug, is_elsewhere))
             seen.add(claim.id)
         order = {paper.slug: n for n, paper in enumerate(self.papers)}
         return sorted(places, key=lambda place: order[place.paper])
 
     def claims_of(self, section: FigureSection) -> list[ClaimRow]:
-        """A figure's claims."""
-        rows = {place.row.anchor: place.row for place in self.places}
-        return [rows.get(anchor_of(result)) or claim_row(result) for result in section.results]
+        """A figure's claims, judged where it was made."""
+        rows = {(place.row.id, place.row.testbed): place.row for place in self.places}
+        return [rows[result.claim.id, result.claim.testbed] for result in section.results]
 
     def index(self, folder: Path) -> str:
         """The index: a sentence, all claims as dots and as rows, a filter, contents."""

@@ -63,6 +63,11 @@ def pages_of(folder: Path) -> dict[str, Page]:
     return {path.name: Page(path) for path in sorted(folder.glob("*.html"))}
 
 
+def repeated_ids(pages: dict[str, Page]) -> list[str]:
+    """Pages on which an id stands twice."""
+    return [name for name, page in pages.items() if len(page.ids) != len(set(page.ids))]
+
+
 def broken_links(folder: Path) -> list[str]:
     """References of pages that lead nowhere, or out of the folder."""
     pages, broken = pages_of(folder), []
@@ -95,8 +100,7 @@ def figure(pages):
 def test_there_is_an_index_a_page_a_paper_and_a_page_a_figure(pages):
     assert list(pages) == ["figure-fig-a.html", "figure-fig.b@mininet-small~margin=1.1.html", "index.html",
                            "paper-crdt.html", "paper-srtm.html"]  # fmt: skip
-    for name, page in pages.items():
-        assert len(page.ids) == len(set(page.ids)), name
+    assert repeated_ids(pages) == []
 
 
 def test_every_link_leads_somewhere_inside_the_folder_and_a_broken_one_is_found(folder, tmp_path):
@@ -130,6 +134,22 @@ def test_every_drawn_number_is_in_a_file_beside_the_figure(folder, figure):
     assert pd.read_csv(folder / "data" / "fig-a" / "usage.csv").cpu_cores.max() == 0.7
     assert "drawings/fig-a.svg" in figure.values("href")
     assert "The first 100 of 150 rows" in figure.text
+
+
+def test_a_claim_that_was_judged_on_two_testbeds_has_a_verdict_on_each(tmp_path):
+    judged = {
+        "reproduced": result("R1", within("p99", (1.0, 1.0), 1.0)),
+        "contradicted": result("R1", within("p99", (9.0, 9.0), 1.0), testbed="mininet"),
+    }
+    keys = dict(zip(judged, ("fig-a", "fig-a@mininet"), strict=True))
+    sections = [replace(SECTIONS[0], key=keys[said], results=[judged[said]]) for said in judged]
+    write_report(tmp_path / "index.html", sections, list(judged.values()), context())
+    pages = pages_of(tmp_path)
+    for said, key in keys.items():
+        for text in (pages[f"figure-{key}.html"].text, (tmp_path / "drawings" / f"{key}.svg").read_text()):
+            assert [each for each in judged if each in text] == [said], key
+    assert repeated_ids(pages) == [] and broken_links(tmp_path) == []
+    assert {"row-R1", "row-R1-mininet"} <= {*pages["index.html"].ids}
 
 
 def test_parquet_files_are_those_that_were_judged(tmp_path):

@@ -151,6 +151,11 @@ def test_a_line_says_under_which_readings_a_claim_holds(substitute: bool, tried:
     assert line.endswith(f" [read otherwise: {said}]")
 
 
+def test_lines_of_a_claim_that_was_judged_on_two_testbeds_are_told_apart() -> None:
+    results = [Result(replace(forced.CLAIM, testbed=name), Judgement.UNDECIDED) for name in ("virtual", "mininet")]
+    assert ["[mininet] " in judging.summary_line(result) for result in results] == [False, True]
+
+
 def test_as_many_repetitions_as_are_asked_for(tmp_path: Path) -> None:
     scales = make_request([KEY], False, "tiny", 1, 1, tmp_path, [])
     assert [spec.repetition for spec in make_plan(scales).campaign.wanted.values()] == [0, 1, 2, 3, 4]
