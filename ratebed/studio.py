@@ -89,8 +89,7 @@ class Studio:
         if any(self._awaited.values()) or any(self.plan.run_ids[key] for key in self._awaited):
             self._store = self._using.enter_context(self.request.store.in_use())
         for key, reason in self.plan.skipped.items():
-            folder = self.request.out / "tables" / self.plan.settings[key].name(key)
-            if not (folder / SECTION).is_file() or not section_of(folder)["run_ids"]:  # drawn before, it stays
+            if not _is_drawn(self.request.out / "tables" / self.plan.settings[key].name(key)):  # else it stays
                 self._write_section(key, _Outcome(skipped=reason))
         if not self._alone and any(self._awaited.values()):
             from analysis.spark import warm_up
@@ -262,6 +261,14 @@ class Studio:
         made_from = [load_calibration(name).fitted_on for name in costs]
         made_from += [reading.fitted_on.get(reading.of(chosen), ()) for reading in readings]
         return sorted({claim for claims in made_from for claim in claims})
+
+
+def _is_drawn(folder: Path) -> bool:
+    """Whether a figure has runs there; one that is damaged, or that another command writes just now, may have some."""
+    try:
+        return (folder / SECTION).is_file() and bool(section_of(folder)["run_ids"])
+    except MachineError:
+        return True
 
 
 def _written(tables: "Tables", folder: Path) -> Json:

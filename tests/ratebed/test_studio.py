@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.digests import sealed
+from core.digests import digest_of, sealed
 from harness.code_version import commit
 from harness.executors.api import Finished, work
 from paper_figs.catalogue import catalogue
@@ -154,6 +154,19 @@ def test_a_figure_that_cannot_be_drawn_says_why_and_the_others_go_on(
         assert atelier.finish() == dict.fromkeys(("dst-table2", "dst-fig1-4"), "no such table")
     assert sections(tmp_path)["dst-table2"]["skipped"] == "no such table"
     assert not list(folder.glob("*.parquet")) and sections(tmp_path)["dst-table2"]["tables"] == {}
+
+
+def test_a_skipped_figure_that_is_damaged_stays_and_the_others_are_drawn(tmp_path: Path, drawn: list[str]) -> None:
+    plan, request = planned(tmp_path, ("crdt-fig4.6", "dst-table2"))
+    plan = replace(plan, skipped={"crdt-fig4.6": "it runs on mininet"})
+    (folder := tmp_path / "tables" / "crdt-fig4.6").mkdir(parents=True)
+    section = {"name": folder.name, "run_ids": ["a"], "command": "", "tables": {"rows.parquet": digest_of(b"rows")}}
+    (folder / pipeline.SECTION).write_text(json.dumps(sealed(section)))
+    (folder / "rows.parquet").write_bytes(b"rowt")
+    kept = {path.name: path.read_bytes() for path in folder.iterdir()}
+    with studio.Studio(plan, request) as atelier:
+        assert atelier.finish() == {}
+    assert drawn == ["dst-table2 0"] and {path.name: path.read_bytes() for path in folder.iterdir()} == kept
 
 
 def test_what_this_machine_lacks_is_left_out_by_name(
