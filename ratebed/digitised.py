@@ -34,9 +34,9 @@ def keep(out: Path, words: Sequence[str]) -> None:
         key, equals, name = word.partition("=")
         if not equals or not name:
             raise SpecError(f"--published {word!r}", "write FIGURE=FILE, as in srtm-fig7=fig7.csv")
-        load_figure(key)
+        figure = load_figure(key)
         frame_of(Path(name))
-        read.append((key, Path(name)))
+        read.append((figure.key, Path(name)))
     for key, path in read:
         replace_file(out / FOLDER / key / path.name, path.read_bytes())
 

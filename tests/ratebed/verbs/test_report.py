@@ -409,6 +409,14 @@ def test_words_that_name_no_figure_or_file() -> None:
             digitised.keep(Path("nowhere"), words)
 
 
+def test_a_curve_of_a_figure_from_a_file_is_kept_under_its_key(tmp_path: Path) -> None:
+    figure = Path(shutil.copy(ROOT / "docs" / "examples" / "crowd_figure.py", tmp_path))
+    (curve := tmp_path / "read-off.csv").write_text("delay_ms,percent,series\n1,50,centralised\n")
+    digitised.keep(out := tmp_path / "out", [f"{figure}:FIGURE={curve}"])
+    assert [each.source for each in digitised.curves_of(out, "crowd", {})] == [curve.name]
+    assert not list(tmp_path.glob("*:FIGURE")), "nothing is beside the user's file"
+
+
 def test_an_empty_folder_has_no_report(tmp_path: Path) -> None:
     code, said = ratebed("report", "--out", str(tmp_path))
     assert code == 2 and "has no figure" in said
