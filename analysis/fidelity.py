@@ -2,7 +2,7 @@
 
 A *pair* is two runs whose specs differ in the testbed alone (and in the tables that they keep).  Both
 were offered the very same messages or requests, so decisions can be compared one by one, and
-latencies by their distributions.  Only fresh rounds are compared (round 0).
+latencies by their distributions: those of fresh rounds, of runs that count in windows of time those of all windows.
 
 Two distances: Kolmogorov's, the largest difference between the two distribution functions (0 to 1),
 and Wasserstein's, the area between them, which is the mean shift in ns that turns one into the
@@ -87,13 +87,13 @@ def distances(histogram: "DataFrame", pairs: "DataFrame") -> "DataFrame":
     from pyspark.sql import Window
     from pyspark.sql import functions as F
 
-    from analysis.metrics import final_round, quantile_name
+    from analysis.metrics import judged_rounds, quantile_name
 
     value = F.expr("low_ns + (high_ns - low_ns - 1) div 2").alias("value_ns")
-    fresh = final_round(histogram).select("run_id", "metric", value, "count")
+    judged = judged_rounds(histogram).select("run_id", "metric", value, "count")
     key = ["virtual_run_id", "live_run_id", "testbed", "metric"]
     sides = [
-        fresh.join(F.broadcast(pairs), fresh["run_id"] == pairs[f"{side}_run_id"]).select(
+        judged.join(F.broadcast(pairs), judged["run_id"] == pairs[f"{side}_run_id"]).select(
             *key, "value_ns", *(F.when(F.lit(side == name), F.col("count")).otherwise(0).alias(name) for name in _SIDES)
         )
         for side in _SIDES
@@ -135,9 +135,9 @@ def one_sided(histogram: "DataFrame", requests: "DataFrame", pairs: Sequence[Pai
     """
     from pyspark.sql import functions as F
 
-    from analysis.metrics import final_round
+    from analysis.metrics import judged_rounds
 
-    every = final_round(histogram).select("run_id", "metric")
+    every = judged_rounds(histogram).select("run_id", "metric")
     every = every.unionByName(requests.select("run_id", F.lit(DECISIONS).alias("metric"))).distinct()
     has = defaultdict[str, set[str]](set)
     for run_id, metric in every.collect():

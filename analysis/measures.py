@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from analysis.metrics import FINAL_ROUND, brokers_used, percentiles, search_rounds
+from analysis.metrics import brokers_used, judged_rounds, percentiles, search_rounds
 from analysis.tables import Data
 
 
@@ -49,7 +49,7 @@ READ = {"latency_histogram", "topic_latency", "decisions", *(aggregate.table for
 def measures(data: Data) -> DataFrame:
     """Every measure of every run: run_id, measure, value; nulls are left out."""
     counted = data.table("topic_latency").withColumn("metric", F.lit("topic_latency"))
-    every = _judged(data.latency_histogram).unionByName(counted, allowMissingColumns=True)
+    every = judged_rounds(data.latency_histogram).unionByName(counted, allowMissingColumns=True)
     latencies = percentiles(every, ["run_id", "metric"])
     frames = [
         _long(latencies, F.concat_ws(" ", "metric", F.lit(f"{name} (ms)")), F.col(f"{name}_ns") / 1e6)
@@ -66,13 +66,6 @@ def measures(data: Data) -> DataFrame:
     for frame in frames[1:]:
         whole = whole.unionAll(frame)
     return whole.where(F.col("value").isNotNull() & ~F.isnan("value"))
-
-
-def _judged(histogram: DataFrame) -> DataFrame:
-    """A metric's fresh round after the search; where rounds are windows of time, and there is none, all of them."""
-    is_fresh = F.col("round") == FINAL_ROUND
-    has_fresh = F.max(is_fresh).over(Window.partitionBy("run_id", "metric"))
-    return histogram.withColumn("has_fresh", has_fresh).where(is_fresh | ~F.col("has_fresh"))
 
 
 def _long(frame: DataFrame, measure: Column, value: Column | str) -> DataFrame:

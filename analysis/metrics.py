@@ -26,6 +26,13 @@ def final_round(histogram: DataFrame) -> DataFrame:
     return histogram.where(F.col("round") == FINAL_ROUND)
 
 
+def judged_rounds(histogram: DataFrame) -> DataFrame:
+    """A metric's fresh round after the search; where rounds are windows of time, and there is none, all of them."""
+    is_fresh = F.col("round") == FINAL_ROUND
+    has_fresh = F.max(is_fresh).over(Window.partitionBy("run_id", "metric"))
+    return histogram.withColumn("has_fresh", has_fresh).where(is_fresh | ~F.col("has_fresh")).drop("has_fresh")
+
+
 def percentiles(histogram: DataFrame, by: Sequence[str], quantiles: Sequence[float] = (0.5, 0.95, 0.99)) -> DataFrame:
     """Quantiles of each group: ``by`` + p50_ns, p95_ns, p99_ns, count, mean_ns.
 

@@ -164,7 +164,7 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:
     """Percentiles of each run's judged messages, or of a limiter's decisions with their numbers, by Spark."""
     if not run_ids:
         return []
-    from analysis.metrics import final_round, percentiles
+    from analysis.metrics import judged_rounds, percentiles
     from analysis.spark import java_answers, long_work, session
     from analysis.tables import collect, load
 
@@ -172,7 +172,7 @@ def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:
         spark = session(request.master, {**long_work(request.master, len(run_ids)), **request.spark_conf})
         try:
             data = load(spark, [request.out / "runs" / i for i in run_ids], store)
-            latencies = percentiles(final_round(data.latency_histogram), ["run_id", "metric"])
+            latencies = percentiles(judged_rounds(data.latency_histogram), ["run_id", "metric"])
             runs = data.runs.select("run_id", "system", "variant", "workload", "repetition", "outcome", "validity")
             verdicts = ("admit", "reject", "lost")
             decided = data.requests.groupBy("run_id").pivot("decision", list(verdicts)).count().fillna(0)

@@ -27,6 +27,7 @@ from ratebed.comparing import (
 )
 from ratebed.options import make_request
 from ratebed.pipeline import make_plan, sections
+from ratebed.produce import summarise
 from ratebed.studio import Studio
 from ratebed.verbs.compare import _decision_line, _latency_lines, _lines, _point
 from studies import STUDIES
@@ -74,6 +75,24 @@ def test_pairs_are_compared_point_by_point(tmp_path, moved):
     assert decisions["flipped_count"] >= abs(decisions["virtual_admitted_count"] - decisions["live_admitted_count"])
     text = "\n".join(_lines(found))
     assert "4 pairs" in text and "Kolmogorov" in text and "flipped" in text
+
+
+@pytest.mark.slow
+def test_latencies_of_runs_that_count_in_windows_are_compared_and_told(tmp_path, moved):
+    adapting = RunSpec(
+        system="tb-adaptor", workload="shifting", topology_options={"brokers": 2}, calibration="edge", study="control",
+        workload_options={"publishers": 40, "rate_rps": 20.0, "shift_at": "3s", "share_after": 0.9}, seed=5,
+        study_options={"envelope": "conformant", "margin": 2.0, "duration": "10s", "window": "5s"},
+    )  # fmt: skip
+    campaign = Campaign(tmp_path / "runs")
+    specs = [msgspec.structs.replace(adapting, testbed=where) for where in ("virtual", "elsewhere")]
+    ids = campaign.add(specs)
+    for run_id, spec in zip(ids, specs, strict=True):
+        execute(spec, run_id, campaign.runs / run_id)
+    compared = json.loads(ratebed("compare", "--json", "--out", str(tmp_path)).stdout)["latencies"]
+    told = summarise(ids[:1], make_request((), False, "tiny", 1, 1, tmp_path, ()))
+    for rows in (compared, told):
+        assert {row["metric"] for row in rows} == {"access_delay", "end_to_end_latency"}
 
 
 def latency(virtual_ms, live_ms, slo_ms=1.0, distance=0.1):
