@@ -14,6 +14,7 @@ FOLDERS = ("core", "systems", "workloads", "testbed", "studies", "collectors", "
 FILES = ("requirements.lock",)
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first instant of a ZIP file
 _READABLE = 0o100644 << 16
+_archives: dict[str, "Archive"] = {}  # of this process, by digest
 
 
 class Archive(NamedTuple):
@@ -48,7 +49,14 @@ def packed(files: dict[str, bytes], folder: Path) -> Archive:
 
 
 def code_archive() -> Archive:
-    """The archive of this checkout as it is now, kept until this process ends: workers that come late fetch it, too."""
-    folder = Path(tempfile.mkdtemp(prefix="ratebed-code-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return packed(shipped_files(), folder)
+    """The archive of this checkout as it is now, kept until this process ends: workers that come late fetch it, too.
+
+    The same code is the same file: to its workers Spark serves one of each name, and refuses a second.
+    """
+    files = shipped_files()
+    digest = digest_of_tree(files)
+    if digest not in _archives:
+        folder = Path(tempfile.mkdtemp(prefix="ratebed-code-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        _archives[digest] = packed(files, folder)
+    return _archives[digest]

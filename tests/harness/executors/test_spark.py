@@ -80,6 +80,24 @@ def test_suspects_share_no_batch_with_others():
     assert all(set(batch) <= {"3", "17", "18"} or not set(batch) & {"3", "17", "18"} for batch in ids)
 
 
+class OneFileAName:
+    """Of a cluster's context, what it asks of archives (``NettyStreamManager`` of Spark)."""
+
+    def __init__(self):
+        self.served = {}
+
+    def addArchive(self, url):
+        path = Path(url.partition("#")[0])
+        assert path.is_file() and self.served.setdefault(path.name, path) == path, "registered with a different path"
+
+
+def test_campaigns_of_one_process_send_their_code_as_one_file(tmp_path):
+    context = OneFileAName()
+    first, second = (spark._order(context, tmp_path, None) for _ in range(2))
+    assert (first["archive"], first["digest"]) == (second["archive"], second["digest"])
+    assert [*context.served] == [f"{first['archive']}.zip"]
+
+
 def test_live_runs_stay_here_and_start_no_spark(monkeypatch, tmp_path):
     monkeypatch.setattr("harness.executors.local.machine_lock", lambda: machine_lock(f"test{tmp_path}"))
     executor = SparkExecutor(lambda: pytest.fail("Spark was started"))
