@@ -1,7 +1,6 @@
 """The report is a folder that stands alone, says what was judged and why, and leaves no figure without its numbers."""
 
 import json
-import os
 import re
 import shutil
 from dataclasses import replace
@@ -22,6 +21,7 @@ from analysis.report.numbers import number
 from analysis.verdicts import Check, Judgement, Tried, above, within
 from collectors.integrity import Damage, forget
 from collectors.writer import write_run
+from core import writing
 from core.errors import MachineError
 from tests.analysis.report.reports import PAPERS, RESULTS, SECTIONS, TABLES, TRIED, USAGE, context, result, written
 
@@ -252,11 +252,11 @@ def test_the_index_keeps_its_bounds_with_many_claims(tmp_path):
     assert len(page.tags) <= 5_000 and (tmp_path / "index.html").stat().st_size <= 500_000
 
 
-def test_a_full_disk_is_one_line_and_leaves_the_old_report(tmp_path):
+def test_a_full_disk_is_one_line_and_leaves_the_old_report(tmp_path, monkeypatch):
     folder = written(tmp_path / "report")
     (folder / "index.html").write_text("old")
-    partial = folder / f".index.html.partial-{os.getpid()}"
-    partial.symlink_to("/dev/full")
+    monkeypatch.setattr(writing, "token_hex", lambda size: "0")
+    (folder / ".index.html.partial-0").symlink_to("/dev/full")
     with pytest.raises(MachineError, match=r"cannot write .*index\.html: No space left on device; free disk space"):
         written(folder)
     assert (folder / "index.html").read_text() == "old" and not list(folder.glob(".*"))
