@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from functools import cache
 from operator import itemgetter
 from pathlib import Path
+from secrets import token_hex
 from typing import IO, NamedTuple
 
 import pyarrow as pa
@@ -98,15 +99,17 @@ def entry_of(manifest: Json) -> KeptRun:
 def write_part(root: Place, name: str, sources: Sequence[Source]) -> StoredPart:
     """Write the files of a part with all runs of ``sources``; nothing refers to them until it is in the log.
 
+    Their names are this attempt's own: one before it may have been killed, or still be writing.
     ``Damage`` where a run is not as it was written; OSError where the files cannot be written.
     """
+    attempt = f"{name}-{token_hex(4)}"
     runs = {run_id: kept for source in sources for run_id, kept in source.runs().items()}
     files: list[StoredFile] = []
     for table in TABLES:
         rows = sum(source.row_count(table) for source in sources)
         if rows:
             merged = heapq.merge(*(source.rows(table) for source in sources), key=itemgetter(0))
-            files += _write_table(root, name, table, merged, rows)
+            files += _write_table(root, attempt, table, merged, rows)
     return StoredPart(name, SCHEMA_VERSION, dict(sorted(runs.items())), tuple(files))
 
 
@@ -178,13 +181,15 @@ class _Digesting:
         self.closed = True
 
 
-def _write_table(root: Place, part: str, table: str, rows: Iterable[RunRows], row_count: int) -> Iterator[StoredFile]:
+def _write_table(
+    root: Place, attempt: str, table: str, rows: Iterable[RunRows], row_count: int
+) -> Iterator[StoredFile]:
     """Write the rows into as many files as they need."""
     groups = _groups(rows, min(GROUP_ROWS, max(GROUP_ROWS_LEAST, row_count // GROUPS)))
     group = next(groups, None)
     number = 0
     while group is not None:
-        path = f"{table}/{part}-{number}.parquet"
+        path = f"{table}/{attempt}_{number}.parquet"
         (root / table).mkdir(parents=True, exist_ok=True)
         with (root / path).open("xb") as file:
             sink, count, first = _Digesting(file), 0, group[0]["run_id"][0].as_py()

@@ -218,7 +218,9 @@ def test_a_damaged_file_is_told_and_healed(runs: list[Path], tmp_path: Path, how
     store_in(tmp_path, runs, told).keep(runs[2:3])
     (line,) = told
     pytest.importorskip("re")
-    assert re.search(rf"^store: {table}/\w+-0.parquet {words}.*its 4 runs are taken from the run folders again$", line)
+    assert re.search(
+        rf"^store: {table}/\w+-\w+_0.parquet {words}.*its 4 runs are taken from the run folders again$", line
+    )
     assert_holds(tmp_path, runs)
     store_in(tmp_path, runs, told).keep(runs)
     assert len(told) == 1
