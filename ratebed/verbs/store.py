@@ -86,23 +86,28 @@ def _brought_in(own: "Store", out: Path, anew: bool, on_cluster: bool, on: "Star
 
 
 def _exchanged(out: Path, push: str, pull: str, spark_conf: Mapping[str, str]) -> int:
-    """Fetch runs from where packs are, then bring to where packs are wanted."""
+    """Fetch runs from where packs are, then bring to where packs are wanted; 1 where not all that were there came."""
+    from collectors.integrity import is_whole
     from collectors.packs import RunPacks
     from harness.campaign import finished_runs, prepare_folder
     from ratebed.behind import readable_runs
 
     packs = {url: RunPacks(o.hadoop_place(url, spark_conf)) for url in (pull, push) if url}  # of both, before either
+    lacking = 0
     if pull:
         prepare_folder(out / "runs")
         there = packs[pull]
-        there.fetch(there.state().of_run, out / "runs")
-        print(f"{pull}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
+        wanted = there.state().of_run
+        there.fetch(wanted, out / "runs")
+        lacking = sum(not is_whole(out / "runs" / run_id) for run_id in wanted)
+        told = f"; of {len(wanted):,} that were there {lacking:,} could not be fetched" if lacking else ""
+        print(f"{pull}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here{told}")
     if push:
         there = packs[push]
         there.bring(readable_runs(out))
         there.tidy()
         print(f"{push}: {len(there.state().of_run):,} runs there, {len(finished_runs(out)):,} here")
-    return 0
+    return int(lacking > 0)
 
 
 def described(own: "Store", out: Path) -> Json:

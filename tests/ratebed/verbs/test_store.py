@@ -115,3 +115,17 @@ def test_runs_are_pushed_and_pulled_as_the_same_bytes(tmp_path: Path) -> None:
     assert sorted(RunPacks(tmp_path / "there").state().of_run) == [folder.name for folder in folders]
     for path in (path for folder in folders for path in folder.rglob("*") if path.is_file()):
         assert (tmp_path / "b" / path.relative_to(tmp_path / "a")).read_bytes() == path.read_bytes()
+
+
+def test_a_pull_that_lacks_a_run_says_so_and_ends_with_1(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from ratebed.verbs.store import store
+
+    folders, there = [write_small_run(tmp_path / "a" / "runs", seed) for seed in range(2)], tmp_path / "there"
+    assert store(tmp_path / "a", push=str(there)) == 0
+    (pack,) = there.glob("packs/*.zip")
+    data = bytearray(pack.read_bytes())
+    data[data.index((folders[0] / "samples.parquet").read_bytes()) + 100] ^= 1
+    pack.write_bytes(data)
+    assert store(tmp_path / "b", pull=str(there)) == 1
+    assert "1 runs there, 1 here; of 2 that were there 1 could not be fetched" in capsys.readouterr().out
+    assert [folder.name for folder in (tmp_path / "b" / "runs").glob("[!.]*")] == [folders[1].name]
