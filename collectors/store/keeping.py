@@ -178,7 +178,9 @@ class Store:
         return (self.runs / run_id).is_dir()
 
     def _merge(self, state: StoreState, names: Sequence[str]) -> bool:
-        """Put parts together, without the runs whose folders are gone."""
+        """Put parts together, without the runs whose folders are gone; whether it was done, and not by others."""
+        if not state.parts.keys() >= set(names):
+            return False
         parts = [state.parts[name] for name in names]
         if any(map(self.damage, parts)):  # made anew when somebody asks for its runs
             return False

@@ -355,6 +355,27 @@ def test_runs_whose_folders_are_gone_are_forgotten(own_runs: list[Path], tmp_pat
     assert len(claims.files_there(store.root)) == 2
 
 
+def test_of_two_that_forget_at_once_the_later_finds_it_done(
+    own_runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, other = (store_in(tmp_path / "store", own_runs) for _ in range(2))
+    store.keep(own_runs[:3])
+    store.keep(own_runs[3:])
+    for folder in (own_runs[0], own_runs[3]):
+        shutil.rmtree(folder)
+
+    def late(*words: object) -> StoredPart:
+        monkeypatch.setattr(keeping, "write_part", parts.write_part)
+        written = parts.write_part(*words)  # type: ignore[arg-type]
+        other.tidy(forget=True)
+        return written
+
+    monkeypatch.setattr(keeping, "write_part", late)
+    store.tidy(forget=True)
+    assert_holds(store.root, [*own_runs[1:3], *own_runs[4:]])
+    assert len(claims.files_there(store.root)) == 4
+
+
 def test_what_somebody_reads_stays(in_six_parts: Store, runs: list[Path]) -> None:
     old = set(claims.files_there(in_six_parts.root))
     with claims.reading(in_six_parts.root):
