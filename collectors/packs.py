@@ -11,7 +11,6 @@ nor is what was found damaged: who brings runs removes such packs when they are 
 Who reads runs fetches their packs into run folders of its own, which it verifies, and works with these.
 """
 
-import errno
 import hashlib
 import shutil
 import tempfile
@@ -28,7 +27,7 @@ from collectors.integrity import FILES, check_run, is_whole, verified
 from collectors.partials import partial_of
 from collectors.schema import MANIFEST, SCHEMA_VERSION
 from collectors.scratch import FULL, ScratchFull, writing_scratch
-from collectors.store.hadoop import Place, make_durable
+from collectors.store.hadoop import GONE, Place, make_durable
 from collectors.store.log import EMPTY, KeptRun, StoredFile, StoredPart, StoreState, commit, read_log
 from collectors.store.parts import entry_of
 from collectors.writer import failed_folder, set_aside
@@ -39,7 +38,6 @@ PACK_BYTES = 64 << 20  # a pack that has come so far is ended
 UNNAMED_S = 86_400.0  # so long a pack stays that no commit names: it may be about to
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first instant of a ZIP file: the same runs give the same bytes
 _READABLE = 0o100644 << 16
-_GONE = {errno.ENOENT, errno.EBADMSG}  # the file system answers, and has not what was written
 
 
 @dataclass
@@ -150,7 +148,7 @@ class RunPacks:
         try:
             file = (self.root / written.path).open("rb")
         except OSError as error:
-            if error.errno not in _GONE:
+            if error.errno not in GONE:
                 raise self._unreachable(error) from None
             return f"cannot be read ({error.strerror})"
         with file:

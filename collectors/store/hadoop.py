@@ -46,6 +46,7 @@ _ERRORS = {
     "BlockMissingException": errno.EIO,  # a data node may be down, and come back
     "AccessControlException": errno.EACCES,
 }
+GONE = {errno.ENOENT, errno.EBADMSG}  # the file system answers, and has not what was written
 _SAID_WHERE_FULL = {os.strerror(code) for code in FULL}  # Java's words, too
 # S3A's word for a conditional put that somebody else's was ahead of; of a file that is read it means damage.
 _WHERE_CREATED = {"RemoteFileChangedException": errno.EEXIST}

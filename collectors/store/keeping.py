@@ -134,9 +134,17 @@ class Store:
         return outdated, coming
 
     def damage(self, part: StoredPart) -> str:
-        """Which file of the part is not as it was written, and how; empty where all are."""
+        """Which file of the part is not as it was written, and how; empty where all are.
+
+        MachineError where that cannot be told just now.
+        """
         for file in part.files:
-            if what := damage_of(self.root, file):
+            try:
+                what = damage_of(self.root, file)
+            except OSError as error:
+                what = f"cannot read {self.root / file.path}: {error.strerror or error}"
+                raise MachineError(what, "see that it can be reached") from error
+            if what:
                 return f"{file.path} {what}"
         return ""
 
@@ -165,7 +173,7 @@ class Store:
 
         ``forget``: runs without a folder, too, which else a merge leaves out.
         """
-        with suppress(OSError):  # what there is no room for, or no right to, is left
+        with suppress(OSError, MachineError):  # what there is no room for, or no right to, or cannot be read, is left
             for names in _mergeable(self.state()):
                 self._merge(self._state, names)
             if forget:

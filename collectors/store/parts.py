@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from collectors.integrity import FILES, Damage, verified
 from collectors.schema import SCHEMA_VERSION, TABLES
-from collectors.store.hadoop import HadoopPath, Place, make_durable, sha256_of
+from collectors.store.hadoop import GONE, HadoopPath, Place, make_durable, sha256_of
 from collectors.store.log import KeptRun, StoredFile, StoredPart
 from core.digests import DIGEST, digest_of
 from core.records import Json
@@ -114,7 +114,10 @@ def write_part(root: Place, name: str, sources: Sequence[Source]) -> StoredPart:
 
 
 def damage_of(root: Place, file: StoredFile) -> str:
-    """What is wrong with a file of the store; empty where it is as it was written.  Read once a command."""
+    """What is wrong with a file of the store; empty where it is as it was written.  Read once a command.
+
+    OSError where that cannot be told just now.
+    """
     path = root / file.path
     try:
         state = path.stat()
@@ -123,6 +126,8 @@ def damage_of(root: Place, file: StoredFile) -> str:
         if _digest_once(path, state.st_ino, state.st_mtime_ns) != file.digest:
             return "is not as it was written"
     except OSError as error:
+        if error.errno not in GONE:
+            raise
         return str(error.strerror)
     return ""
 

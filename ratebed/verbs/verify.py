@@ -47,8 +47,11 @@ def verify(out: o.Out = Path("out"), aside: SetAside = False, as_json: o.AsJson 
     store = Store.of(out)
     parts = store.state().parts.values()
     for part in parts:
-        if what := store.damage(part):
-            problems[f"{store.root}/{part.name}"] = f"{store.root}: {what}; what asks for its runs makes it anew"
+        try:
+            if what := store.damage(part):
+                problems[f"{store.root}/{part.name}"] = f"{store.root}: {what}; what asks for its runs makes it anew"
+        except MachineError as error:
+            problems[f"{store.root}/{part.name}"] = str(error)
     others = [str(path) for path in left_partials(out / "runs")]
     if as_json:
         stored = sum(len(part.files) for part in parts)

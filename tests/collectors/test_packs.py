@@ -326,7 +326,7 @@ def test_where_there_is_no_folder_for_temporary_files_no_pack_is_taken_for_damag
         RunPacks(tmp_path / "there").bring(folders)
     with pytest.raises(ScratchFull) as told, writing_scratch():
         pass
-    assert told.value.errno not in packs._GONE
+    assert told.value.errno not in hadoop.GONE
 
 
 def test_where_the_disk_of_the_packs_is_full_it_is_told(

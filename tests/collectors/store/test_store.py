@@ -235,6 +235,28 @@ def test_runs_whose_folders_are_gone_are_not_healed_and_hinder_nobody(own_runs: 
     assert_holds(root, own_runs[1:])
 
 
+def test_what_cannot_be_read_just_now_is_no_damage_and_stays(
+    runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of HDFS while a data node is down."""
+    stat, store = Path.stat, store_in(tmp_path, runs)
+    (part,) = store.keep(runs[:2]).parts.values()
+
+    def refusing(path: Path, **more: bool) -> os.stat_result:
+        if path.suffix == ".parquet" and tmp_path in path.parents:
+            raise OSError(errno.EIO, "Input/output error")
+        return stat(path, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "stat", refusing)
+        for do in (lambda: store.keep(runs[1:]), lambda: store.damage(part)):
+            with pytest.raises(MachineError, match=r"cannot read .*parquet: Input.*; see that it can be reached"):
+                do()
+        store.tidy(forget=True)
+    assert log.all_names(tmp_path) == ["00000000.json"]
+    assert_holds(tmp_path, runs[:2])
+
+
 def test_a_damaged_run_is_refused_and_a_run_made_anew_replaces_the_old(own_runs: list[Path], tmp_path: Path) -> None:
     root = tmp_path / "store"
     store_in(root, own_runs).keep(own_runs[:3])
