@@ -46,7 +46,7 @@ def chosen(tuning: Frame) -> Frame:
     rows = []
     for _, tried in tuning.groupby(["load", "name"], sort=True):
         larger = tried[list(ERRORS)].max(axis=1)
-        ordered = tried.assign(larger=larger).sort_values(["bytes_per_request", "larger", "run_id"])
+        ordered = tried.assign(larger=larger).sort_values(["bytes_per_request", "larger", *SETTING])
         best, step = float("inf"), 0
         for row in ordered.itertuples():
             if row.larger < best:

@@ -14,7 +14,7 @@ from harness.run import check_all, execute
 from paper_figs import load_figure
 from paper_figs.beyond import partition, plane
 from paper_figs.beyond.envelope import MEASURES as ENVELOPE_MEASURES
-from paper_figs.beyond.envelope import envelopes
+from paper_figs.beyond.envelope import chosen, envelopes
 from paper_figs.beyond.faults import NO_FAULT
 from paper_figs.beyond.limiters import LIMITERS, NEAR, ORACLE, name_of, point
 from paper_figs.beyond.load import LIMITS
@@ -182,6 +182,12 @@ def test_settings_are_chosen_on_one_repetition_and_judged_on_the_others() -> Non
     assert list(kept.drop_duplicates("step").period) == ["3s", "300ms"], "the larger error decides, at rising bytes"
     over = kept[kept.measure == "over_admission_share"].set_index("period")
     assert over.loc["3s", ["mean", "count"]].tolist() == [0.6, 2] and over.loc["300ms", "mean"] == 0.9
+
+
+def test_of_settings_that_do_alike_the_same_one_is_taken_whatever_their_ids() -> None:
+    pair = pd.DataFrame([tried(period, 10, 0.1, 0.1, 0, load="usual", setting="") for period in ("1s", "3s")])
+    taken = [list(chosen(pair.assign(run_id=ids)).period) for ids in (["a", "b"], ["b", "a"])]
+    assert taken[0] == taken[1] and len(taken[0]) == 1
 
 
 def test_a_single_repetition_judges_nothing_and_the_sheet_says_so() -> None:
