@@ -20,6 +20,7 @@ from systems.parts.limit import per_period
 from testbed.topologies.tables import read_table
 from workloads import load
 from workloads.auto_limit import SHARE, centrally_admitted
+from workloads.placement import Columns
 from workloads.service_requests import AS_LOGGED, ServiceRequests
 
 REQUESTS = 20_000  # ours: in the part that is run; more of a log says little more and takes longer
@@ -100,7 +101,7 @@ class Question:
     half_ns: int
     notes: tuple[str, ...]
     columns: Mapping[str, str]  # by role
-    thresholds: tuple[str, ...]  # of frequency analysis, a limit each
+    thresholds: tuple[str, ...]  # of frequency analysis, a limit each, by the half that tunes
 
     def load(self, limit: TriedLimit, judges: bool, arrivals: str = "") -> Load:
         """The half of the log that tunes, or that judges, under a limit."""
@@ -139,6 +140,7 @@ def question_of(asked: LogAsked) -> Question:
     if judging in (0, len(part.at_ns)):
         what = f"{asked.path}: all {len(part.at_ns):,} requests of the part are in one half of it"
         raise SpecError(what, "one half tunes and the other judges: give --start and --duration")
+    tuning = Columns(part.at_ns[:-judging], part.user[:-judging], part.cost[:-judging], part.names)
     typical = typical_count(part.at_ns, part.user, period_ns)
     counts = [per_period(asked.limit)[0]] if asked.limit else swept(typical)
     limits = [TriedLimit(count, period_ns, _rejected(part.at_ns, part.user, count, period_ns)) for count in counts]
@@ -148,7 +150,7 @@ def question_of(asked: LogAsked) -> Question:
         asked, nodes, arrivals, tuple(limits), typical, len(part.at_ns), judging,
         len(part.names), len(whole.log.at_ns), start_ns, half_ns, (*whole.log.notes, *skipped, *_spread(whole)),
         whole.log.columns,
-        tuple(threshold_of(part, limit.count, limit.rate, nodes) for limit in limits),
+        tuple(threshold_of(tuning, limit.count, limit.rate, nodes) for limit in limits),
     )  # fmt: skip
 
 

@@ -82,6 +82,16 @@ def test_a_half_without_requests_is_told_before_anything_is_run(tmp_path):
             question_of(LogAsked(csv(tmp_path, rows), start=start))
 
 
+def test_nothing_is_tuned_on_what_judges(tmp_path):
+    thresholds = []
+    for gap_s in (0.25, 3.0):
+        later = [(1_700_000_040 + at * gap_s, f"u{at % 2}") for at in range(13)]
+        path = csv(tmp_path, [*steady(160, 4, users=2), *later, (1_700_000_080, "u0")])
+        found = question_of(LogAsked(path, limit="20/4s", start="0s", duration="80s", nodes=2))
+        thresholds.append(found.load(found.limits[0], judges=False).threshold)
+    assert thresholds[0] == thresholds[1]
+
+
 def test_nodes_as_the_log_names_them(tmp_path):
     rows = [(*row, f"edge{number % 3}") for number, row in enumerate(steady(400, 4))]
     found = question_of(LogAsked(csv(tmp_path, rows, node=True)))
