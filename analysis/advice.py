@@ -11,7 +11,7 @@ where nobody is worse and nothing was at stake: an exact system would hardly hav
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import inf
 
@@ -38,6 +38,7 @@ class Choice(Enum):
     TIE = "tie"  # nothing was at stake, and nobody is worse than another
     OPEN = "open"  # differences are lost in their intervals
     EQUAL_COST = "equal cost"  # some are worse, but of the good ones none costs least
+    UNFIT = "unfit"  # it is too little to judge by, or was tuned on
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,11 @@ class Ranking:
     def best(self) -> str:
         """The best system; empty where that is not decided."""
         return self.names[0] if self.answer is Choice.DECIDED else ""
+
+    @property
+    def unfit(self) -> "Ranking":
+        """The same where the traffic is not fit to judge: nobody is best."""
+        return replace(self, answer=Choice.UNFIT, names=tuple(each.name for each in self.standings))
 
 
 def rank(trials: Sequence[Candidate], margin: float, at_stake: float = inf) -> Ranking:
@@ -165,6 +171,8 @@ class Turn:
 
 def turn(factor: str, value: str, base: Ranking, there: Ranking) -> Turn:
     """Whether the answer changes: another one is best, or what was best is surely not as good any more."""
+    if there.answer is Choice.UNFIT:
+        return Turn(factor, value, there, turns=False)
     fallen = {standing.name for standing in there.standings if standing.relation is Relation.WORSE}
     absent = bool(base.best) and base.best not in {standing.name for standing in there.standings}
     other = bool(base.best and there.best and base.best != there.best)

@@ -121,7 +121,7 @@ def advise(question: Question, request: RunRequest, terms: Bounds = Bounds(), wi
         least = rows.groupby("name").bytes_per_request.min()  # what each has to send to work at all
         budgets[limit] = float(least.max()) if terms.bytes_most is None else terms.bytes_most
         tuned[limit] = _tuned(rows, its, budgets[limit])
-    wanted = [usual(question.limits[0]), *(conditions(question) if with_turns else ())]
+    wanted = [usual(question.limits[0]), *(conditions(question) if with_turns and question.is_fit else ())]
     return _judge(question, request, wanted, budgets, tuned, terms)
 
 
@@ -190,6 +190,7 @@ def _judge(
             continue
         judged.append(_ranked(condition, share, outcomes, absent[number]))
     base, *rest = judged
+    base = base if question.is_fit else replace(base, ranking=base.ranking.unfit)
     rest = [*_at_once(base), *rest] if len(wanted) > 1 else rest
     turns = [turn(each.condition.factor, each.condition.value, base.ranking, each.ranking) for each in rest]
     return Advice(question, budgets, base, tuple(zip(rest, turns, strict=True)), count, seed, tuple(unmet))

@@ -24,6 +24,7 @@ from workloads.placement import Columns
 from workloads.service_requests import AS_LOGGED, ServiceRequests
 
 REQUESTS = 20_000  # ours: in the part that is run; more of a log says little more and takes longer
+FEWEST = 100  # ours: requests that judge, below which nothing is said
 PERIODS_RUN = 40  # ours: of the limit, in the part: the fastest protocols speak 60 times a period
 PERIODS_LEAST = 8  # ours: 4 to tune and 4 to judge, so that what counts is the rate and not a first full bucket
 PERIODS = ("1h", "10min", "1min", "10s", "1s")  # of limits, where none is given: the longest of which there are enough
@@ -110,6 +111,11 @@ class Question:
         options |= {"start": duration_text(start_ns), "duration": duration_text(self.half_ns)}
         threshold = self.thresholds[self.limits.index(limit)]
         return Load("service-log", options, limit.count, limit.rate, threshold, self.half_ns / SECOND_NS)
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether enough requests judge that one can be best."""
+        return self.judging >= FEWEST
 
     @property
     def place(self) -> dict[str, str]:

@@ -18,7 +18,6 @@ from ratebed.rows import columns
 from workloads.service_requests import AS_LOGGED
 
 BEST = "BEST"
-FEWEST = 100  # ours: requests that judge, below which nothing is said
 HEAD = ("limiter", "settings", "over-admitted %", "wrongly rejected %", "bytes a request", "wait, ms", "")
 _COMES = {
     ANYWHERE: "each request comes to any node",
@@ -29,13 +28,13 @@ _COMES = {
 
 def is_decided(advice: Advice) -> bool:
     """Whether one limiter is recommended."""
-    return bool(advice.base.ranking.best) and advice.question.judging >= FEWEST
+    return bool(advice.base.ranking.best)
 
 
 def headline(advice: Advice) -> str:
     """The answer in a sentence or two."""
     limit, ranking = advice.base.condition.limit.text, advice.base.ranking
-    if advice.question.judging < FEWEST:
+    if ranking.answer is Choice.UNFIT:
         return f"The log cannot decide: {advice.question.judging} requests are too few to judge by."
     if ranking.answer is Choice.TIE:
         exact = f"an exact limiter rejects {_percent(advice.base.rejected_share)} % of its requests"
@@ -238,7 +237,7 @@ def document(advice: Advice, out: str) -> Json:
     return {
         "answer": headline(advice),
         "decided": is_decided(advice),
-        "best": advice.base.ranking.best if is_decided(advice) else None,
+        "best": advice.base.ranking.best or None,
         "objective": objective(advice),
         "log": {
             "path": asked.asked.path,

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 from analysis.advice import Choice
+from ratebed.advising import words
 from ratebed.advising.answer import advise
 from ratebed.advising.question import LogAsked, question_of
 from ratebed.advising.traces import _at_slo, headline
@@ -108,9 +109,21 @@ def test_where_a_second_broker_is_needed_once_something_is_at_stake(brokers, ans
     assert said in headline(found)
 
 
+@pytest.mark.slow
+def test_of_too_few_requests_nobody_is_best(tmp_path):
+    """The centralised limiter errs least for the fewest bytes, surely."""
+    log = jsonl(tmp_path / "a.jsonl", rows(120, 20, users=3))
+    request = make_request([], False, "quick", 2, 1, tmp_path / "out", [], repetitions=6, is_quiet=True)
+    found = advise(question_of(LogAsked(str(log), limit="4/2s", nodes=2, arrivals="user")), request)
+    assert "are too few to judge by" in words.headline(found) and not words.is_decided(found)
+    said = words.document(found, "out")
+    assert (said["usual"]["answer"], said["best"], said["others"], said["turns"]) == ("unfit", None, [], "")
+    assert words.BEST not in "\n".join(words.lines(found, "out"))
+
+
 def test_bad_input_is_one_line(tmp_path):
     log = str(jsonl(tmp_path / "a.jsonl", rows(600, 20)))
-    for words, text in (
+    for asked, text in (
         ((), "--log FILE"),
         (("--log", log, "--trace", log), "--log FILE"),
         (("--log", "nowhere"), "nowhere"),
@@ -120,8 +133,8 @@ def test_bad_input_is_one_line(tmp_path):
         (("--trace", log, "--start", "1h", "--skip-bad"), "--skip-bad belongs to --log"),
         (("--log", log, "--speed", "2"), "--speed belongs to --trace"),
     ):
-        done = ratebed("advise", "--out", str(tmp_path / "out"), *words)
-        assert done.returncode == 2 and text in done.stderr, (words, done.stderr)
+        done = ratebed("advise", "--out", str(tmp_path / "out"), *asked)
+        assert done.returncode == 2 and text in done.stderr, (asked, done.stderr)
         assert len(done.stderr.strip().splitlines()) == 1
 
 
