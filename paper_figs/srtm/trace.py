@@ -42,6 +42,9 @@ def points(scale: Scale, options: Options) -> list[RunSpec]:
     if scale.physics == "small" and replicas == REPLICAS:
         replicas //= SMALLER
     kind = options["format"] or looks_like(path)
+    if kind == "ulb-wsn" and options["columns"]:
+        fix = "leave it out, or say --format csv --separator ' '"
+        raise SpecError(f"--columns, and {path} is read as ulb-wsn", fix)
     workload: Json = {"path": path, "format": kind, "replicas": replicas, "speed": options["speed"]}
     if kind != "ulb-wsn":
         workload |= {"columns": options["columns"], "instant_unit": options["instant-unit"]}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ratebed.advising.question import LogAsked
 
 SEEDS = 5
-SLO, UNIT = "1ms", "s"  # of traces
+SLO = "1ms"  # of traces
 
 Log = Annotated[str, typer.Option("--log", metavar="FILE", help="a request log, in whatever format")]
 Trace = Annotated[str, typer.Option("--trace", metavar="FILE", help="a trace of messages: which distributor?")]
@@ -110,7 +110,7 @@ def advise(
         if trace:
             from ratebed.advising.traces import TraceAsked, advise_trace
 
-            asked_trace = TraceAsked(trace, slo or SLO, columns, instant_unit or UNIT, speed, replicas)
+            asked_trace = TraceAsked(trace, slo or SLO, columns, instant_unit, speed, replicas)
             said, document, is_decided = advise_trace(asked_trace, request)
         else:
             from ratebed.advising.question import LogAsked

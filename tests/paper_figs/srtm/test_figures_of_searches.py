@@ -157,6 +157,13 @@ def test_formats_by_their_looks(tmp_path: Path, content: bytes, kind: str, packe
     assert trace.looks_like(str(path)) == kind
 
 
+def test_columns_of_what_is_read_as_ulb_wsn_are_not_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "trace"
+    path.write_text("1163438002000 0 0 16 13 8 234\n")
+    with pytest.raises(SpecError, match=r"--columns, and .* is read as ulb-wsn"):
+        trace.points(SCALES["quick"], {**NO_TRACE, "trace": str(path), "columns": "publisher=3,instant=0"})
+
+
 def test_an_unreadable_trace_is_named(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="no-such-file"):
         trace.points(SCALES["quick"], {**NO_TRACE, "trace": str(tmp_path / "no-such-file")})

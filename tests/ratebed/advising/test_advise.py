@@ -8,12 +8,16 @@ from datetime import UTC, datetime
 
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.advice import Choice
+from core.errors import SpecError
+from core.units import SECOND_NS
 from ratebed.advising import words
 from ratebed.advising.answer import advise
 from ratebed.advising.question import LogAsked, question_of
-from ratebed.advising.traces import _at_slo, headline
+from ratebed.advising.traces import TraceAsked, _at_slo, _rows, headline, pass_of, points_of, was_searched
 from ratebed.options import make_request
 from systems.api import Outcome as SearchOutcome
 from tests.command import ratebed
@@ -97,16 +101,50 @@ def test_a_trace_that_one_broker_carries_cannot_decide_between_those_that_fill_b
     assert [path.name for path in (out / "report").glob("advise*.html")] == ["advise-trace.html"]
 
 
+def searches(brokers):
+    """Of two that need as many brokers: the second one is the better, and both took three rounds."""
+    same = {"outcome": SearchOutcome.PLACED.value, "p99_ms": 1.0, "round_count": 3}
+    return {
+        name: pd.DataFrame({"broker_count": brokers, "violation_s": violation_s, **same})
+        for name, violation_s in (("conc", 2.0), ("srtm", 1.0))
+    }
+
+
 @pytest.mark.parametrize(("brokers", "answer"), [([1, 2, 1, 1, 1], Choice.DECIDED), ([1, 1, 1, 1, 1], Choice.TIE)])
 def test_where_a_second_broker_is_needed_once_something_is_at_stake(brokers, answer):
-    def rows(violation_s):
-        same = {"outcome": SearchOutcome.PLACED.value, "p99_ms": 1.0, "violation_s": violation_s}
-        return pd.DataFrame({"broker_count": brokers, **same})
-
-    found = _at_slo("5ms", {"conc": rows(2.0), "srtm": rows(1.0)})
+    found = _at_slo("5ms", searches(brokers), 7_000 * SECOND_NS)
     assert found.ranking is not None and found.ranking.answer is answer
     said = "srtm: it meets 5ms" if answer is Choice.DECIDED else "conc and srtm put all of it on one broker"
     assert said in headline(found)
+
+
+def test_nobody_is_best_by_messages_that_were_searched_on():
+    found = _at_slo("5ms", searches([2, 2]), 100 * SECOND_NS)
+    assert found.ranking is not None and found.ranking.answer is Choice.UNFIT and not found.ranking.best
+    assert "cannot decide at 5ms: conc and srtm searched on" in headline(found)
+    assert words.BEST not in {row[-1] for row in _rows(found)}
+
+
+@given(st.integers(1, 7_000), st.integers(0, 100))
+def test_what_judges_was_searched_on_where_a_second_of_the_trace_is_in_both(pass_s, round_count):
+    judging = {(6_000 + second) % pass_s for second in range(60)}
+    searched = {second % pass_s for second in range(60 * round_count)}
+    assert was_searched(pass_s * SECOND_NS, round_count) == bool(judging & searched)
+
+
+def test_what_is_said_of_a_trace_counts_more_than_its_looks(tmp_path):
+    path = tmp_path / "trace.txt"
+    path.write_text("".join(f"{1_163_438_041 + at} 20 1 {at % 3} 2 8 5\n" for at in range(31)))
+    said = points_of(TraceAsked(str(path), "5ms", "publisher=3,instant=0", "s"))[0]
+    assert (said.workload_options["speed"], said.workload_options["replicas"]) == (1.0, 1)
+    assert pass_of(said) == 31 * SECOND_NS
+    assert points_of(TraceAsked(str(path), "5ms"))[0].workload_options["format"] == "ulb-wsn"
+    with pytest.raises(SpecError, match="looks like a log of ULB's sensors, whose instants are in ms"):
+        points_of(TraceAsked(str(path), "5ms", instant_unit="s"))
+    path.write_text("1163438041 20 1 7 2 8 5.5\n")
+    with pytest.raises(SpecError) as error:
+        pass_of(points_of(TraceAsked(str(path), "5ms"))[0])
+    assert "--columns" in error.value.fix and "format" not in error.value.fix
 
 
 @pytest.mark.slow
