@@ -18,6 +18,7 @@ from testbed.trust.observed import HANDOVER_LATENESS, Findings
 
 LEAD_NS = SECOND_NS // 2  # from the last word before the load to the epoch: everybody has heard it by then
 POLL_NS = 100 * MILLISECOND_NS  # between two looks at who lives; Ctrl-C is heard
+PACE_NS = SECOND_NS // 2  # of a drain: whoever looks more seldom stood still, and so may those it looks at have
 
 
 class Progress(NamedTuple):
@@ -88,12 +89,11 @@ class Play:
 
     def drain(self, progress: Callable[[], Progress], end_ns: Callable[[], int]) -> bool:
         """Wait until all is at rest and still; False where that is not so at ``end_ns()``, or will never be."""
-        before, since_ns = None, 0
+        before, looked_ns, still_ns = None, self.now_ns(), 0
         while True:
             told, now_ns = progress(), self.now_ns()
-            if told.seen != before:
-                before, since_ns = told.seen, now_ns
-            still_ns = now_ns - since_ns
+            still_ns = still_ns + min(now_ns - looked_ns, PACE_NS) if told.seen == before else 0
+            before, looked_ns = told.seen, now_ns
             if told.at_rest and still_ns >= told.rest_ns:
                 return True
             gave_up = told.patience_ns is not None and not told.at_rest and still_ns > told.patience_ns

@@ -25,6 +25,7 @@ def words_of(name: str) -> list[str]:
     return match[1].split()
 
 
+@pytest.mark.long
 def test_a_figure_a_family_is_drawn_judged_and_reported(tmp_path: Path) -> None:
     keys = words_of("SMOKE_FIGURES")
     done = ratebed("figures", *keys, "--scale", "tiny", "--repetitions", "1", "--out", str(tmp_path))

@@ -237,7 +237,7 @@ AS_PULSAR = identical(OVER_SWARMS, PULSAR, "gossip-placer is pulsar, over swarms
 EPULSAR_PLAYS = (
     Play(("epulsar-fig4",), (POLICIES_ALIKE, POLICIES_REVERSED),
          {"E4": (POLICIES_ALIKE.name, POLICIES_REVERSED.name), "E5": (POLICIES_ALIKE.name, POLICIES_REVERSED.name)},
-         tier="fast"),
+         tier="long"),
     Play(("epulsar-fig5",), (POLICIES_REVERSED,), {"E6": (POLICIES_REVERSED.name,)}, tier="long"),
     Play(("epulsar-fig6",), (identical(EPULSAR, ALL_PAIRS), reversed_(EPULSAR, ALL_PAIRS)),
          {"E7": ("identical: epulsar is all-pairs", "reversed: epulsar is all-pairs")}),

@@ -157,6 +157,7 @@ def test_a_system_at_two_versions_is_told_from_its_file(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.long
 def test_points_of_one_repetition_with_other_seeds_are_one_draw_and_every_table_that_differs_is_named(tmp_path):
     for name, seed in {"one": 11, "other": 12}.items():
         for publishers in (200, 300):

@@ -68,12 +68,17 @@ def test_a_live_run_begins_on_the_second_and_counts_before_and_after_its_load(tm
     requests = poisson_requests(topology.node_names(), 4, 10.0, SECOND_NS, 1)
     load = asked_for(system, system.config(), topology, requests, SECOND_NS, 1, drain_ns=0, align_ns=SECOND_NS)
     with LocalSite(topology, tmp_path, tmp_path) as site:
-        shown = live.run(site, load)
-    assert shown.epoch_ns % SECOND_NS == 0
-    told = [row[:3] for row in shown.journal.samples]
-    (began_ns,) = [at_ns for at_ns, _, metric in told if metric == "counted_from_ns"]
-    (ended_ns,) = [at_ns for at_ns, _, metric in told if metric == "counted_until_ns"]
-    assert -SECOND_NS // 2 < began_ns < SECOND_NS <= ended_ns  # a busy machine is late with either, and says so
+        for _ in range(5):
+            shown = live.run(site, load)
+            assert shown.epoch_ns % SECOND_NS == 0
+            told = [row[:3] for row in shown.journal.samples]
+            (began_ns,) = [at_ns for at_ns, _, metric in told if metric == "counted_from_ns"]
+            (ended_ns,) = [at_ns for at_ns, _, metric in told if metric == "counted_until_ns"]
+            assert -SECOND_NS // 2 < began_ns < ended_ns and ended_ns >= SECOND_NS
+            if began_ns < 0:  # a busy machine is late, and says so
+                break
+        else:
+            raise AssertionError("this machine is too busy: five times the load began before the count")
     assert {node for _, node, metric in told if metric == "node_process_count"} == {"node-n1", "node-n2"}
     assert not [row for row in told if row[2] == "server_process_count"]
     read = {row[:3] for row in shown.evidence.samples}

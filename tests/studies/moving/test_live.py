@@ -15,12 +15,12 @@ from tests.live import needs
 
 pytestmark = [needs("go"), pytest.mark.slow]
 
-DURATION_NS = 3 * SECOND_NS
+DURATION_NS = 6 * SECOND_NS
 
 
 def spec_of(system: str = "tb-adaptor", adapts: bool = True, **study: Any) -> RunSpec:
     """300 messages a second, half a second later nearly all on one of two brokers with room for 200."""
-    options = {"envelope": "conformant", "margin": 2.0, "duration": "3s", "window": "1s", "interval": "250ms"}
+    options = {"envelope": "conformant", "margin": 2.0, "duration": "6s", "window": "1s", "interval": "250ms"}
     return RunSpec(
         system=system,
         system_options={} if adapts else {"enabled": False},

@@ -18,7 +18,7 @@ FAULTS = (
     Crash(8 * SECOND_NS, "broker1"),
     Restart(9 * SECOND_NS, "broker1"),
 )
-SPAN_NS = 16 * SECOND_NS
+SPAN_NS = 22 * SECOND_NS  # a busy machine takes seconds to start ZooKeeper
 
 
 def test_a_topic_outlives_its_broker_and_the_store() -> None:
@@ -35,17 +35,17 @@ def test_a_topic_outlives_its_broker_and_the_store() -> None:
     waited = (fate.born_ns > died_ns + SECOND_NS // 10) & (fate.born_ns < back_ns)
     assert (waited.any() or died_ns > back_ns - SECOND_NS // 2) and (fate.latency_ns[waited] >= 0).all()
     assert (fate.born_ns[waited] + fate.latency_ns[waited] >= back_ns).all()
-    assert sums(journal)["elected_count"] == 2, "the manager stands again after the store's loss"
+    assert sums(journal)["elected_count"] >= 2, "the manager stands again after the store's loss"
 
 
 def test_a_subscription_ends_and_begins_again() -> None:
-    left_ns, back_ns, span_ns = 5 * SECOND_NS, 9 * SECOND_NS, 14 * SECOND_NS
+    left_ns, back_ns, span_ns = 12 * SECOND_NS, 17 * SECOND_NS, 24 * SECOND_NS
     journal = placed(LOCAL, 1, Pair(away_ns=(left_ns, back_ns)), span_ns, 0)
     counts, fate = sums(journal), journal.fates["orders"]
     assert counts["gap_count"] == counts["duplicate_count"] == counts["unacknowledged_count"] == 0
-    margin_ns = 2 * SECOND_NS  # a busy machine is late with either
+    margin_ns = 4 * SECOND_NS  # a busy machine is late with either
     assert not ((fate.born_ns > left_ns + margin_ns) & (fate.born_ns < back_ns)).any(), "nobody was owed those"
-    owed_ns = 2 * SECOND_NS  # from then on for certain: it subscribes after 0.6 s where nothing is busy
+    owed_ns = 5 * SECOND_NS  # from then on for certain: it subscribes after 0.6 s where nothing is busy
     for since_ns, until_ns in ((owed_ns, left_ns - margin_ns), (back_ns + margin_ns, span_ns)):
         here = (fate.born_ns >= since_ns) & (fate.born_ns < until_ns)
         assert here.sum() == (until_ns - since_ns) * RATE_RPS // SECOND_NS and (fate.latency_ns[here] >= 0).all()

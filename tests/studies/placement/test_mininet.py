@@ -16,14 +16,14 @@ pytestmark = [
     ),
 ]
 
-MOVE_NS, SPAN_NS = 5 * SECOND_NS, 14 * SECOND_NS
+MOVE_NS, SPAN_NS = 8 * SECOND_NS, 20 * SECOND_NS  # at first round trips may speak for the other site
 
 
 def test_a_topic_follows_its_clients_and_nothing_is_lost() -> None:
     journal = placed(MININET, 2, Pair(MOVE_NS, site_count=2), SPAN_NS, 10)
     counts = sums(journal)
     assert counts["gap_count"] == counts["duplicate_count"] == counts["reordered_count"] == 0
-    assert counts["owed_count"] > 0.8 * SPAN_NS * RATE_RPS / SECOND_NS
+    assert counts["owed_count"] > 0.6 * SPAN_NS * RATE_RPS / SECOND_NS
     assert journal.spells[-2].broker == "broker1" and journal.spells[-1].broker == "broker2"
     assert journal.spells[-1].start_ns > MOVE_NS
     # fenced, drained, and then handed over

@@ -187,7 +187,7 @@ def test_the_door_has_room_again_when_strangers_have_left() -> None:
         with beside(loop.run):
             try:
                 crowd = [socket.create_connection(listener.getsockname(), 5) for _ in range(STRANGERS_MAXIMUM + 3)]
-                until(lambda: door.garbage_count == 3, "those without room")
+                until(lambda: door.garbage_count >= 3, "those without room")
                 for one in crowd:
                     one.close()
                 until(lambda: door.garbage_count == 3 + STRANGERS_MAXIMUM, "the others' leaving")
@@ -278,7 +278,7 @@ def test_a_controller_goes_on_without_a_broker_that_is_killed() -> None:
             slo="calibrated",
             study="control",
             study_options={
-                "duration": "2s",
+                "duration": "5s",  # what is killed late has something left to refuse
                 "window": "1s",
                 "profile": "5s",
                 "faults": ({"kind": "crash", "at": "800ms", "node": "broker1"},),

@@ -19,7 +19,7 @@ from testbed.topologies.topology import mesh
 from tests.studies.limiting.given import run_requests_live
 
 NAMES = ["n1", "n2", "n3"]
-CRASH_NS, EVERY_NS = 2 * SECOND_NS, 50 * MILLISECOND_NS
+CRASH_NS, EVERY_NS = 3 * SECOND_NS, 50 * MILLISECOND_NS
 DRAIN_NS = 5 * SECOND_NS  # longer than any time-out here
 
 
@@ -58,7 +58,7 @@ class AroundCrash(NamedTuple):
 
 
 def around_a_crash(
-    key: str, folder: Path, crashed: str, users: Sequence[str], seconds: int = 4, **options: Any
+    key: str, folder: Path, crashed: str, users: Sequence[str], seconds: int = 6, **options: Any
 ) -> AroundCrash:
     """Requests at n1 every 50 ms, of one user after another; at ``CRASH_NS`` servers beside ``crashed`` are killed."""
     system, topology = load_system(key), mesh("three", NAMES, 0)

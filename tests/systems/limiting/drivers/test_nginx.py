@@ -95,10 +95,10 @@ def test_the_real_one_keeps_its_word(tmp_path: Path, capacity: int, rate: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize(("on_failure", "decision"), [("open", "admit"), ("closed", "reject")])
 def test_a_node_whose_nginx_is_killed_decides_alone(tmp_path: Path, on_failure: str, decision: str) -> None:
-    users = ["u"] if on_failure == "open" else [f"u{i}" for i in range(40)]
+    users = ["u"] if on_failure == "open" else [f"u{i}" for i in range(120)]
     options = {"capacity": 3, "rate": "3", "on_failure": on_failure, "timeout": "2s"}
     before, after = around_a_crash("nginx", tmp_path, "n1", users, **options)
     assert {each.decision for each in after} == {decision}
     counts = Counter(each.decision for each in before)  # one token at once, and one a second
-    assert (1 <= counts["admit"] <= 4 and counts["reject"] > 0) if on_failure == "open" else counts.keys() == {"admit"}
+    assert (1 <= counts["admit"] <= 5 and counts["reject"] > 0) if on_failure == "open" else counts.keys() == {"admit"}
     assert median_wait_ns(after) < SECOND_NS, "no time-out"

@@ -111,8 +111,8 @@ def test_the_real_one_keeps_its_word(tmp_path: Path, cache: bool) -> None:
 @pytest.mark.parametrize("crashed", ["n1", "n2"])  # its own service; Redis
 def test_a_node_that_gets_no_verdict_decides_alone(tmp_path: Path, crashed: str) -> None:
     """Where Redis is gone, services answer 400 or not at all."""
-    users = [f"u{i}" for i in range(40)]
-    options = {"capacity": 3, "rate": "3", "server": "n2", "timeout": "1s", "on_failure": "closed"}
+    users = [f"u{i}" for i in range(120)]
+    options = {"capacity": 3, "rate": "3", "server": "n2", "timeout": "3s", "on_failure": "closed"}
     before, after = around_a_crash("ratelimit", tmp_path, crashed, users, **options)
     assert {each.decision for each in before} == {"admit"} and {each.decision for each in after} == {"reject"}
-    assert median_wait_ns(after) < 2 * SECOND_NS, "none waits for more than the time-out"
+    assert median_wait_ns(after) < 4 * SECOND_NS, "none waits for more than the time-out"

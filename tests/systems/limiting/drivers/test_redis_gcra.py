@@ -129,7 +129,9 @@ def test_the_script_is_exact(redis: Any, capacity: int, rate: str) -> None:
 def test_full_buckets_are_forgotten_by_the_server(redis: Any) -> None:
     redis("AUTH", SECRET), redis("EVAL", BEGIN, 1, ORIGIN)
     arguments = (*script_limit(2, "1"), 2)
-    assert [redis("EVAL", SCRIPT, 2, "u", ORIGIN, *arguments, 1) for _ in range(3)] == [1, 1, 0]
+    began_s = time.monotonic()
+    answers = [redis("EVAL", SCRIPT, 2, "u", ORIGIN, *arguments, 1) for _ in range(3)]
+    assert answers == [1, 1, 0] or time.monotonic() - began_s > 0.9, "a token of 1 s is back only on a busy machine"
     assert 1 <= redis("PTTL", "u") <= 2002  # two tokens of 1 s, and up to 2 ms
     time.sleep(2.1)
     assert redis("EXISTS", "u") == 0

@@ -33,7 +33,7 @@ from workloads.requests import poisson_requests
 
 pytestmark = [needs("root", "namespaces", "ip", "sshd", "paramiko", "go"), pytest.mark.slow]
 PUBLISHERS = 20
-LOST_S = 4.0  # instead of ten: the keepers say something every second
+LOST_S = 8.0  # instead of ten: the keepers say something every second
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from tests.testbed.hosts.ssh.lab import DISK, Lab, run
 
 pytestmark = [needs("root", "namespaces", "ip", "sshd", "paramiko"), pytest.mark.slow]
 Make = Callable[..., SshSite]
-LOST_S = 4.0  # instead of ten: the keepers say something every second
+LOST_S = 8.0  # instead of ten: the keepers say something every second
 TBF = "rate 100mbit burst 16000 limit 150000"
 
 

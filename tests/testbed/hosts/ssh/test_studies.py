@@ -24,13 +24,13 @@ pytestmark = [needs("root", "namespaces", "ip", "sshd", "paramiko", "go"), pytes
 
 @needs("serf", "java", "zookeeper")
 def test_a_placement_whose_broker_crashes_there(machines: Lab, tmp_path: Path) -> None:
-    load, span_ns = Pair(), 16 * SECOND_NS
-    faults = (Crash(3 * SECOND_NS, "broker1"), Restart(8 * SECOND_NS, "broker1"))  # its session is over by then
+    load, span_ns = Pair(), 22 * SECOND_NS
+    faults = (Crash(7 * SECOND_NS, "broker1"), Restart(12 * SECOND_NS, "broker1"))  # its session is over by then
     topology = load_topology("city-mec", {"sites": 1, "site_rtt": "70ms", "cloud_delay": "20ms"})
     system = load_system("epulsar")
     config = system.config(**QUICK, access="1ms", bounds={"orders": "40ms"})
     inventory = str(machines.inventory(tmp_path / "hosts.toml", 1, 2))
-    rule = Config(duration="16s", access="1ms", warm_up_rounds=0)
+    rule = Config(duration="22s", access="1ms", warm_up_rounds=0)
     asked = PlacementRequest(system, config, topology, load, 1, rule, faults)
     with SshSite(asked.topology, tmp_path / "run", tmp_path, inventory=inventory) as site:
         journal = run_placement(site, asked)
