@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from core.errors import SpecError
 from core.limits import Factor
@@ -88,32 +89,36 @@ class RequestLog(PlacedRequests):
         rows = read_log(config.path, config.form(), config.skip_bad)
         self.config, self.skipped = config, rows.skipped
         self.was_spread = config.spread and bool((rows.at_ns % SECOND_NS == 0).all())
-        part = part_of(rows, config, self.was_spread, seed)
-        costs = _tokens(None if rows.cost is None else rows.cost[part.low : part.high], len(part.at_ns), config)
+        part = part_of(rows, config, np.full(len(rows.at_ns), self.was_spread), seed)
+        costs = _tokens(None if rows.cost is None else rows.cost[part.rows], len(part.at_ns), config)
         super().__init__(part.columns(rows, costs), part.span_ns, config.placement, seed)
 
 
 class Part(NamedTuple):
-    """Rows ``low`` to ``high`` of a log, their instants from 0 on, and how long that is."""
+    """Which rows of a log, in the order of their instants, these from 0 on, and how long that is."""
 
-    low: int
-    high: int
+    rows: Int64
     at_ns: Int64
     span_ns: int
 
     def columns(self, rows: LogRows, cost: Int32) -> Columns:
         """The part as a workload has it; of the users those who are in it."""
-        present, user = np.unique(rows.user[self.low : self.high], return_inverse=True)
+        present, user = np.unique(rows.user[self.rows], return_inverse=True)
         names = tuple(rows.names[number] for number in present.tolist())
         return Columns(self.at_ns, user.astype(np.int32), cost, names)
 
 
-def part_of(rows: LogRows, config: LogOptions, is_spread: bool, seed: int) -> Part:
-    """The part of a log from ``start`` on, ``duration`` long, ``speed`` times as fast; SpecError for an empty one."""
+def part_of(rows: LogRows, config: LogOptions, is_spread: NDArray[np.bool_], seed: int) -> Part:
+    """The part of a log from ``start`` on, ``duration`` long, ``speed`` times as fast; SpecError for an empty one.
+
+    ``is_spread``: of each row whether it gets a place within its second.
+    """
     at_ns = rows.at_ns - rows.at_ns[0]
-    end_ns = int(at_ns[-1]) + 1
-    if is_spread:
-        at_ns, end_ns = _spread(at_ns, rows, seed), end_ns - 1 + SECOND_NS
+    end_ns = int((at_ns + np.where(is_spread, SECOND_NS, 1)).max())
+    if is_spread.any():
+        at_ns[is_spread] = _spread(at_ns, rows, seed, is_spread)
+    order = np.argsort(at_ns, kind="stable")
+    at_ns = at_ns[order]
     start_ns = span_of("start", config.start)
     if config.duration:
         end_ns = start_ns + span_of("duration", config.duration)
@@ -126,18 +131,18 @@ def part_of(rows: LogRows, config: LogOptions, is_spread: bool, seed: int) -> Pa
     if config.speed != 1:
         require(span_ns / config.speed < 2**62, "speed", config.speed, "give a larger factor: instants have 64 bits")
         at_ns, span_ns = np.floor(at_ns / config.speed).astype(np.int64), math.ceil(span_ns / config.speed)
-    return Part(int(low), int(high), at_ns, max(span_ns, int(at_ns[-1]) + 1))
+    return Part(order[low:high], at_ns, max(span_ns, int(at_ns[-1]) + 1))
 
 
-def _spread(at_ns: Int64, rows: LogRows, seed: int) -> Int64:
-    """Whole seconds with a place within the second each, in order."""
+def _spread(at_ns: Int64, rows: LogRows, seed: int, is_spread: NDArray[np.bool_]) -> Int64:
+    """Those of whole seconds with a place within the second each, in order."""
     place = np.empty_like(at_ns)
     order = np.argsort(rows.user, kind="stable")
     ends = np.cumsum(np.bincount(rows.user, minlength=len(rows.names))).tolist()
     for name, start, end in zip(rows.names, [0, *ends], ends, strict=False):
         rng = generator(seed, "request-log", "spread", name)
         place[order[start:end]] = rng.integers(SECOND_NS, size=end - start)
-    return np.sort(at_ns + place)  # the seconds are in order, so that this sorts within each
+    return np.sort((at_ns + place)[is_spread])  # the seconds are in order, so that this sorts within each
 
 
 def _tokens(amounts: Int64 | None, count: int, config: RequestLogConfig) -> Int32:

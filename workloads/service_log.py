@@ -66,9 +66,9 @@ class ServiceLog:
     """A log of n requests in the order of their stamps.
 
     ``at_ns``: since 1970; ``user`` and ``node`` index ``users`` and ``nodes``; ``admitted``: None where nobody looked.
-    ``units_ns``: of each file's stamps, a power of ten.  ``from_ns``, ``until_ns``: the span in which all nodes' files
-    speak; of files one after the other, which are parts of one, the whole.  ``skipped``: lines left out, by reason;
-    ``notes``: what was done to it; ``columns``: of the first file, by role.
+    ``units_ns``: of the stamps of each node in each file, a power of ten.  ``from_ns``, ``until_ns``: the span in which
+    all nodes' files speak; of files one after the other, which are parts of one, the whole.  ``skipped``:
+    lines left out, by reason; ``notes``: what was done to it; ``columns``: of the first file, by role.
     """
 
     at_ns: Int64
@@ -114,6 +114,7 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
     skipped, notes = Counter[str](), list[str]()
     columns: tuple[list[int], ...] = ([], [], [], [])
     column_of = dict[str, str]()
+    units_ns = list[int]()
     files: list[Int64] = []
     read = dict[object, str]()  # the path of each file, and of the rows of each
     near: tuple[int, int] | None = None  # the span of the last file whose stamps have no year
@@ -131,6 +132,7 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
             rows = [np.array(column[begin:], np.int64) for column in columns]
             files.append(rows[0])
             rows[2] *= NODE in names  # else it is the file
+            units_ns += _units_ns(rows[0], rows[2])
             _refuse_twice(read, digest_of(np.concatenate(rows).tobytes()), path)
             near = (int(files[-1].min()), int(files[-1].max())) if clock.has_no_year else near
     at, user_of, node_of, verdict_of = (np.array(column, np.int64) for column in columns)
@@ -155,7 +157,7 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
         verdict_of[order].astype(bool) if wanted.verdicts else None,
         tuple(users),
         tuple(nodes),
-        tuple(map(_unit_ns, files)),
+        tuple(units_ns),
         from_ns,
         until_ns,
         dict(sorted(skipped.items())),
@@ -247,6 +249,12 @@ def _pattern(text: str) -> re.Pattern[str]:
         return re.compile(text)
     except re.error as error:
         raise SpecError(f"pattern {text!r}: {error}", "give a regular expression of Python's") from None
+
+
+def _units_ns(at_ns: Int64, node: Int64) -> list[int]:
+    """Of each node's stamps in a file: those who write it may cut theirs in different ways."""
+    order = np.argsort(node, kind="stable")
+    return [_unit_ns(its) for its in np.split(at_ns[order], np.flatnonzero(np.diff(node[order])) + 1)]
 
 
 def _unit_ns(at_ns: Int64) -> int:

@@ -52,9 +52,11 @@ class ServiceRequests(PlacedRequests):
         self.log = log = whole_log(config)
         rows = LogRows(log.at_ns, log.user, None, log.users, dict(log.skipped))
         self.skipped = rows.skipped
-        self.was_spread = config.spread and log.unit_ns >= SECOND_NS
-        part = part_of(rows, config, self.was_spread, seed)
-        self._node = log.node[part.low : part.high]
+        whole_seconds = np.bincount(log.node, log.at_ns % SECOND_NS) == 0  # of each node
+        is_spread = whole_seconds[log.node] & config.spread
+        self.was_spread = bool(is_spread.any())
+        part = part_of(rows, config, is_spread, seed)
+        self._node = log.node[part.rows]
         self._is_as_logged = config.placement == AS_LOGGED
         cost = np.ones(len(part.at_ns), np.int32)
         rule = RULES[0] if self._is_as_logged else config.placement

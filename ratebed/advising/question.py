@@ -161,7 +161,7 @@ def question_of(asked: LogAsked) -> Question:
 
 
 def _spread(whole: ServiceRequests) -> list[str]:
-    return ["its stamps are whole seconds: requests are spread within theirs"] if whole.was_spread else []
+    return ["stamps of whole seconds: requests are spread within theirs"] if whole.was_spread else []
 
 
 def _requests(options: Json) -> ServiceRequests:

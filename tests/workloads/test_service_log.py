@@ -167,6 +167,17 @@ def test_the_coarsest_stamps_say_how_exact_a_log_is(tmp_path):
     assert log.units_ns == (SECOND_NS, SECOND_NS // 100) and log.unit_ns == SECOND_NS
 
 
+def test_nodes_of_one_file_have_stamps_of_their_own(tmp_path):
+    def log(name, *rows):
+        return file(tmp_path, name, "ts,user,node,status\n" + "".join(f"{at},a,{node},200\n" for at, node in rows))
+
+    coarse, fine = [("1", "n1"), ("2", "n1")], [("1.250", "n2"), ("1.500", "n2")]
+    split = read_service_log([log("n1.csv", *coarse), log("n2.csv", *fine)], LogQuery({}))
+    for merged in ([*coarse, *fine], [fine[0], *coarse, fine[1]]):
+        assert sorted(read_service_log([log("all.csv", *merged)], LogQuery({})).units_ns) == sorted(split.units_ns)
+    assert split.unit_ns == SECOND_NS
+
+
 def test_numbers_that_are_no_times_are_seconds_which_is_said(tmp_path):
     log = read(tmp_path, "time,user\n" + "".join(f"{at},a\n" for at in (0, 12, 40, 600_000)), verdicts=False)
     assert log.at_ns[-1] == 600_000 * SECOND_NS

@@ -62,6 +62,17 @@ def test_whole_seconds_are_spread_by_seed(tmp_path):
     assert [at // SECOND_NS for at, _ in columns(one)] == [at // 4 for at in range(40)]
 
 
+def test_whole_seconds_of_one_node_are_spread_and_another_s_stamps_stay(tmp_path):
+    fine = [(1_700_000_000.125 + at, "fine", "n2") for at in range(10)]
+    coarse = [(1_700_000_000 + at // 4, f"u{at % 3}", "n1") for at in range(40)]
+    made = schedule("service-log", path=jsonl(tmp_path, [*coarse, *fine]), placement="node")
+    alone = schedule("service-log", path=jsonl(tmp_path, coarse, "n1"), placement="node")
+    placed = made.requests(["a", "b"], made.duration_ns)
+    assert made.was_spread and [request.at_ns % SECOND_NS for request in placed["b"]] == [125_000_000] * 10
+    assert {request.user for request in placed["b"]} == {"fine"}
+    assert [row for row in columns(made) if row[1] != "fine"] == columns(alone)
+
+
 def test_what_is_wrong_is_named(tmp_path):
     path = jsonl(tmp_path, ROWS)
     for options, found in (

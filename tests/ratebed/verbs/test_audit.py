@@ -73,6 +73,25 @@ def test_nobody_is_blamed_for_what_a_log_that_ends_earlier_does_not_say(tmp_path
     assert "1 rejection that may have been after the first of the files ends" in done.stdout
 
 
+def test_nobody_is_blamed_for_what_a_node_with_finer_stamps_does_not_say_of_another(tmp_path):
+    """One in a second, admitted 1.05 s apart, at a node that cuts its stamps to seconds and at one that does not."""
+    rows = [
+        (node, at if node == "n2" else at // 1) for at, node in ((1000 + 1.05 * n, f"n{1 + n % 2}") for n in range(60))
+    ]
+    logs = {"all": rows, "n1": rows[::2], "n2": rows[1::2]}
+    for name, its in logs.items():
+        lines = (json.dumps({"ts": round(at, 3), "user": "x", "node": node, "status": 200}) for node, at in its)
+        (tmp_path / name).write_text("\n".join(lines))
+    words = ("--limit", "1/1s", "--promise", "sliding-window", "--json")
+    merged, split = (
+        audit(tmp_path, *(word for name in names for word in ("--log", str(tmp_path / name))), *words)
+        for names in (["all"], ["n1", "n2"])
+    )
+    assert merged.returncode == split.returncode == 0, merged.stdout + merged.stderr + split.stderr
+    merged, split = (json.loads(done.stdout) for done in (merged, split))
+    assert merged["cannot_show"] == split["cannot_show"], "the same blur"
+
+
 def test_bad_input_is_one_line(tmp_path, logs):
     log = ("--log", str(logs / "right"))
     for words, text in (
