@@ -69,6 +69,7 @@ class Probes:
         self._stops = Stops()  # CLOCK_REALTIME
         self._own_namespace = procfs.namespace_of(os.getpid())
         self._cpu_ns = 0
+        self._reading = threading.Lock()
         self._done = threading.Event()
         self._failure: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="probes", daemon=True)
@@ -97,8 +98,8 @@ class Probes:
 
         Returns the instant of their rows, CLOCK_REALTIME: what a span cost lies between two such marks.
         """
-        at_ns = time.time_ns()
-        self._rows += [(at_ns, node, metric, value) for node, metric, value in self._groups(extended=False)]
+        at_ns, rows = self._groups_now(extended=False)
+        self._rows += [(at_ns, node, metric, value) for node, metric, value in rows]
         return at_ns
 
     def __enter__(self) -> Self:
@@ -193,8 +194,9 @@ class Probes:
 
     def _sample_all(self, at_an_end: bool = False) -> None:
         self._sample_cores()
-        began_ns, at_ns = time.thread_time_ns(), time.time_ns()
-        rows = [*self._machine(), *self._groups(at_an_end), *self._usage(), *(self._more() if at_an_end else ())]
+        began_ns = time.thread_time_ns()
+        at_ns, groups = self._groups_now(at_an_end)
+        rows = [*self._machine(), *groups, *self._usage(), *(self._more() if at_an_end else ())]
         self._rows += [(at_ns, node, metric, value) for node, metric, value in rows]
         self._cpu_ns += time.thread_time_ns() - began_ns
 
@@ -205,6 +207,11 @@ class Probes:
         yield MACHINE, "core_count", float(len(cores))
         yield MACHINE, "clock_offset_ns", float(self._clock[-1][1] - self._clock[0][1])
         yield HARNESS, "probing_ns", float(self._cpu_ns)
+
+    def _groups_now(self, extended: bool) -> tuple[int, list[tuple[str, str, float]]]:
+        """With their instant: of two threads the one whose instant is later reads later, so that no counter falls."""
+        with self._reading:
+            return time.time_ns(), list(self._groups(extended))
 
     def _groups(self, extended: bool) -> Iterable[tuple[str, str, float]]:
         own = os.getpid()

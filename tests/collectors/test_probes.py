@@ -1,5 +1,6 @@
 """Samples of real processes and sockets; the arithmetic of shares on times that are known."""
 
+import itertools
 import os
 import socket
 import subprocess
@@ -167,6 +168,29 @@ def test_a_mark_reads_processes_once_more_at_an_instant_that_it_tells(monkeypatc
     own = len(rows) - 1
     assert len(cores) == len(probes._cores) == own >= 2, "shares of cores are of spans between looks of their own"
     assert at_ns not in cores
+
+
+def test_a_counter_that_two_threads_read_never_falls(monkeypatch):
+    probes, reads = Probes(), itertools.count()
+    reading, go_on = threading.Event(), threading.Event()
+
+    def counters() -> dict[str, float]:
+        if threading.current_thread() is watching:
+            reading.set()
+            go_on.wait(10)
+        return {"switch_count": float(next(reads))}
+
+    monkeypatch.setattr(procfs, "machine_counters", counters)
+    watching, marking = (threading.Thread(target=read) for read in (probes._sample_all, probes.mark))
+    watching.start()
+    assert reading.wait(10)
+    marking.start()
+    marking.join(0.2)  # it has read already, or waits
+    go_on.set()
+    watching.join(10)
+    marking.join(10)
+    values = [value for *_, metric, value in probes.samples(0) if metric == "switch_count"]
+    assert values == sorted(values) and len(values) == 2
 
 
 @needs("namespaces", "ip")
