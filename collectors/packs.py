@@ -91,7 +91,7 @@ class RunPacks:
             there: list[Place] = list((self.root / PACKS).glob("*.zip"))
             state = self.state()  # read after these
             if bad := (*state.torn, *state.lost):  # what those commits name is not known
-                self.tell(f"{self.root}: of its log {len(bad)} files are not as they were written: no pack is removed")
+                self.tell(f"{self.root}: of its log {len(bad)} files are gone or damaged: no pack is removed")
                 return
             named = {file.path for part in state.parts.values() for file in part.files}
             for pack in there:

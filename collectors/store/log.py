@@ -91,7 +91,7 @@ class StoreState:
     """What the store holds after the commits up to ``number``, void ones counted.
 
     ``torn``: the numbers of commits that are not as they were written, or not yet; ``lost``: of checkpoints that are
-    not, and whose commits have gone: what these named is not known.
+    not, and whose commits have gone, or else of commits that are missing: what these named is not known.
     """
 
     number: int = -1
@@ -136,7 +136,9 @@ def read_log(root: Place, since: StoreState = EMPTY) -> StoreState:
     """
     for _ in range(LOOKS - 1):
         with suppress(FileNotFoundError):  # what a checkpoint had made superfluous has gone meanwhile
-            return _read_all(root, since)
+            state = _read_all(root, since)
+            if not state.lost:  # else it may have come while the later ones were listed
+                return state
     return _read_all(root, since)
 
 
@@ -154,8 +156,10 @@ def _read_all(root: Place, since: StoreState) -> StoreState:
             break
         damaged = (*damaged, number)
     coming = sorted(number for number in commits if number > state.number)
-    if damaged and coming[:1] != [state.number + 1]:
-        state = replace(state, lost=damaged)
+    # Who brings a commit has seen the one before: numbers have no gap but where a checkpoint says what was there.
+    missing = {*range(state.number + 1, max(coming, default=state.number) + 1)} - {*coming}
+    if missing or (damaged and not coming):
+        state = replace(state, lost=damaged or tuple(sorted(missing)))
     for number in coming:
         content = _read_settled(_path(root, number))
         if content is None:

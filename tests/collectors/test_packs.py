@@ -212,10 +212,16 @@ def test_while_some_of_the_log_cannot_be_understood_no_pack_goes(folders: list[P
     RunPacks(tmp_path, told.append).tidy()
     assert sorted(tmp_path.glob("packs/*.zip")) == there and "no pack is removed" in told[0]
     commit.write_bytes(content)
+    (first,) = tmp_path.glob("log/00000000.json")
+    content = first.read_bytes()
+    first.unlink()
+    RunPacks(tmp_path, told.append).tidy()
+    assert sorted(tmp_path.glob("packs/*.zip")) == there and told[1:] == told[:1]
+    first.write_bytes(content)
     (tmp_path / "packs" / "nobody.zip").write_bytes(b"")
     os.utime(tmp_path / "packs" / "nobody.zip", (0, 0))
     RunPacks(tmp_path, told.append).tidy()
-    assert sorted(tmp_path.glob("packs/*.zip")) == there and len(told) == 1
+    assert sorted(tmp_path.glob("packs/*.zip")) == there and len(told) == 2
 
 
 def test_a_damaged_folder_here_is_fetched_again(folders: list[Path], tmp_path: Path) -> None:

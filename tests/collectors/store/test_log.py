@@ -127,6 +127,29 @@ def test_a_checkpoint_says_it_all_and_old_commits_go(tmp_path: Path, monkeypatch
     assert [name for name in log.all_names(tmp_path) if "checkpoint" in name] == [f"{5:08}.checkpoint.json"]
 
 
+@pytest.mark.parametrize("gone", ["00000001", "00000002.checkpoint"])
+def test_a_file_of_the_log_that_is_gone_is_missed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone: str) -> None:
+    monkeypatch.setattr(log, "CHECKPOINT_EVERY", 3 if "checkpoint" in gone else 64)
+    state = EMPTY
+    for number, run_id in enumerate("abcd"):
+        state, _ = append(tmp_path, state, (), [part(f"p{number}", run_id)])
+    if "checkpoint" in gone:
+        for number in (0, 1):  # an hour later
+            (tmp_path / log.LOG / f"{number:08}.json").unlink()
+        assert read_log(tmp_path) == state
+    path = tmp_path / log.LOG / f"{gone}.json"
+    content = path.read_bytes()
+    path.unlink()
+    monkeypatch.setattr(log, "CHECKPOINT_EVERY", 1)
+    broken = read_log(tmp_path)
+    assert broken.lost == ((0, 1) if "checkpoint" in gone else (1,)) and read_log(tmp_path, state) == state
+    append(tmp_path, broken, (), [part("late", "e")])
+    assert not any("checkpoint" in name for name in log.all_names(tmp_path)), "what was lost could still come back"
+    path.write_bytes(content)
+    whole = read_log(tmp_path, broken)
+    assert held(whole) == list("abcde") and not whole.lost
+
+
 def test_a_writer_that_was_overtaken_by_a_checkpoint_is_not_believed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
