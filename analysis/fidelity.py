@@ -153,8 +153,9 @@ def flips(requests: "DataFrame", pairs: "DataFrame") -> "DataFrame":
 
     Columns: those of ``pairs``, offered_count (that both were offered), flipped_count (admitted here and
     rejected there, or the reverse), flipped_share of what both decided, with Wilson's 95 % interval
-    flipped_low and flipped_high; virtual_admitted_count, live_admitted_count, virtual_lost_count,
-    live_lost_count.  Flips of one user hang together, so the interval of one run is a narrow one.
+    flipped_low and flipped_high (all null where both decided nothing); virtual_admitted_count,
+    live_admitted_count, virtual_lost_count, live_lost_count.
+    Flips of one user hang together, so the interval of one run is a narrow one.
     """
     from pyspark.sql import functions as F
 
@@ -172,13 +173,14 @@ def flips(requests: "DataFrame", pairs: "DataFrame") -> "DataFrame":
         *(F.count_if(F.col(name) == "admit").alias(f"{name}_admitted_count") for name in _SIDES),
         *(F.count_if(F.col(name) == "lost").alias(f"{name}_lost_count") for name in _SIDES),
     )
-    n, share = F.col("decided_count"), F.try_divide("flipped_count", "decided_count")
+    n = F.nullifzero("decided_count")  # of nothing there is no share
+    share = F.col("flipped_count") / n
     middle = (share + Z_95**2 / (2 * n)) / (1 + Z_95**2 / n)
     half = Z_95 / (1 + Z_95**2 / n) * F.sqrt(share * (1 - share) / n + Z_95**2 / (4 * n * n))
     return counts.withColumns(
         {
             "flipped_share": share,
-            "flipped_low": F.greatest(middle - half, F.lit(0.0)),
-            "flipped_high": F.least(middle + half, F.lit(1.0)),
+            "flipped_low": F.when(n.isNotNull(), F.greatest(middle - half, F.lit(0.0))),
+            "flipped_high": F.when(n.isNotNull(), F.least(middle + half, F.lit(1.0))),
         }
     )

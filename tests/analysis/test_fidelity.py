@@ -103,12 +103,13 @@ def test_flips_are_counted_request_by_request(frame_of, spark):
     rng = np.random.default_rng(5)
     verdicts = {run: rng.choice(["admit", "reject", "lost"], 400, p=[0.7, 0.2, 0.1]) for run in ("v", "l")}
     columns = {
-        "run_id": ["v"] * 400 + ["l"] * 400,
-        "request_id": [*range(400), *reversed(range(400))],
-        "decision": [*verdicts["v"], *verdicts["l"][::-1]],
+        "run_id": ["v"] * 400 + ["l"] * 400 + ["other"] * 400,
+        "request_id": [*range(400), *reversed(range(400)), *range(400)],
+        "decision": [*verdicts["v"], *verdicts["l"][::-1], *["lost"] * 400],
     }
     pairs = fidelity.pair_frame(spark, PAIRS)
-    (row,) = collect(fidelity.flips(frame_of("requests", columns), pairs), ["live_run_id"]).to_dict("records")
+    rows = collect(fidelity.flips(frame_of("requests", columns), pairs), ["live_run_id"])
+    row, undecided = rows.to_dict("records")
     both = [pair for pair in zip(verdicts["v"], verdicts["l"], strict=True) if "lost" not in pair]
     flipped = sum(one != other for one, other in both)
     assert row["flipped_count"] == flipped and row["decided_count"] == len(both) and row["offered_count"] == 400
@@ -116,6 +117,8 @@ def test_flips_are_counted_request_by_request(frame_of, spark):
     assert (row["flipped_low"], row["flipped_high"]) == pytest.approx((wanted.low, wanted.high))
     assert row["live_admitted_count"] == (verdicts["l"] == "admit").sum()
     assert row["virtual_lost_count"] == (verdicts["v"] == "lost").sum()
+    assert undecided["decided_count"] == 0 and undecided["live_lost_count"] == 400
+    assert all(np.isnan(undecided[name]) for name in ("flipped_share", "flipped_low", "flipped_high"))
 
 
 def folder(root, name, started_at="2001-01-01", validity="valid", inputs=(), **spec):
