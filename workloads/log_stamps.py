@@ -13,13 +13,15 @@ from workloads.text_columns import INSTANT_LIMIT_NS, INSTANT_UNITS, instant_ns, 
 
 _CLF, _SYSLOG = "%d/%b/%Y:%H:%M:%S %z", "%Y %b %d %H:%M:%S"
 _EPOCHS = {"ns": 10**17, "us": 10**14, "ms": 10**11, "s": 10**8}  # unit: the least number that is one of 1973 or later
-_LEAP_YEAR = 2000  # of the first stamp of the first file, where it has none
+_LEAP_YEAR = 2000
+_LEAP_DAY_NS = 951_782_400 * SECOND_NS  # where stamps have no year, the first of the first file is nearest to this one
 
 
 class LogClock:
     """Reads a file's stamps, all of the kind of its first.
 
-    ``near``: a span, in ns since 1970; where stamps have no year, the first is the nearest to it.
+    ``near``: a span, in ns since 1970; where stamps have no year, the first is the nearest to it.  Without one it is
+    within half a year of a leap day, before or after, so that a log over it has it.
     """
 
     def __init__(self, path: str, first: Any, near: tuple[int, int] | None):
@@ -35,10 +37,9 @@ class LogClock:
             raise SpecError(f"{path}: {text[:60]!r} is no stamp that is known", fix)
         self._last_ns = _since_1970_ns(self._kind, text) or 0
         self.has_no_year = self._kind == "syslog"
-        if self.has_no_year and near is not None:
-            self._begin_near(text, *near)
         if self.has_no_year:
-            self.notes.append(f"its stamps have no year: taken as from {_LEAP_YEAR} on, with its leap day")
+            self._begin_near(text, *(near or (_LEAP_DAY_NS, _LEAP_DAY_NS)))
+            self.notes.append(f"its stamps have no year: they begin within half a year of 29 February {_LEAP_YEAR}")
 
     def _begin_near(self, text: str, low_ns: int, high_ns: int) -> None:
         """Nodes' files lie side by side, and parts of one end where others begin: over New Year not in one year."""

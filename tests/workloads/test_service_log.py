@@ -83,6 +83,17 @@ def test_stamps_without_a_year_go_over_new_year_and_a_leap_day(tmp_path):
     read(tmp_path, f"date\tuser\tstatus\n{stamps[3]}\ta\t200")
 
 
+def test_stamps_without_a_year_go_over_new_year_into_a_leap_day(tmp_path):
+    stamps = "Dec 31 23:59:59", "Feb 28 10:00:00", "Feb 29 12:00:00", "Mar  1 00:00:00"
+    for first in (0, 1, 2):
+        log = read(tmp_path, "date\tuser\tstatus\n" + "".join(f"{stamp}\t{stamp}\t200\n" for stamp in stamps[first:]))
+        assert [log.users[user] for user in log.user] == list(stamps[first:])
+        days = (60 * 86_400 + 1, 38 * 3600, 12 * 3600)[first]
+        assert log.at_ns[-1] - log.at_ns[0] == days * SECOND_NS
+    back = read(tmp_path, "date\tuser\tstatus\nMar  1 00:00:01\ta\t200\nFeb 29 23:59:59\ta\t200\n")
+    assert back.at_ns[-1] - back.at_ns[0] == 2 * SECOND_NS
+
+
 def test_files_without_a_year_are_put_next_to_each_other(tmp_path):
     def log(name, *stamps):
         return file(tmp_path, name, "date\tuser\tstatus\n" + "".join(f"{stamp}\ta\t200\n" for stamp in stamps))
