@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from analysis.audit import BUCKET, Promise, Proof, audit
+from analysis.audit import ALIGNED, BUCKET, Promise, Proof, audit
 from core.records import Json
 from core.units import SECOND_NS
 from ratebed.rows import columns
@@ -22,15 +22,13 @@ class Audit:
         # Whole seconds are cut, as services do; finer stamps may be rounded, too.
         early_ns = max((unit_ns // 2 for unit_ns in log.units_ns if unit_ns < SECOND_NS), default=0)
         self.blur_ns, self.shift_ns = 2 * skew_ns + early_ns + log.unit_ns - 1, skew_ns + early_ns
-        self.findings, self.is_wrong = audit(
-            log.at_ns - self.shift_ns,
-            log.user,
-            log.admitted,
-            self.blur_ns,
-            promise,
-            log.from_ns - self.shift_ns + self.blur_ns,
-            log.until_ns - self.shift_ns,
-        )
+        at_ns, until_ns = log.at_ns - self.shift_ns, log.until_ns - self.shift_ns
+        begin_ns, period_ns = log.from_ns - self.shift_ns + self.blur_ns, promise.period_ns
+        self.findings, self.is_wrong = audit(at_ns, log.user, log.admitted, self.blur_ns, promise, begin_ns, until_ns)
+        # What was admitted before ``begin_ns`` is unknown, and may be why somebody was rejected before this.
+        self.known_ns = -(-begin_ns // period_ns) * period_ns if promise.kind == ALIGNED else begin_ns + period_ns
+        is_early = (at_ns < self.known_ns) & (at_ns + self.blur_ns <= until_ns)
+        self.early_count = int((self.is_rejected & ~self.is_wrong & is_early).sum())
         self.exceeding = sorted((each for each in self.findings if each.excess.tokens > 0), key=_by_excess)
         self.withholding = sorted((each for each in self.findings if each.withheld_count), key=_by_withheld)
 
@@ -104,10 +102,10 @@ class Audit:
             )
         if not self.is_rejected.any():
             said.append("anything wrongly withheld: there is no rejection in it (is it the limiter's log?)")
-        else:
-            said.append(
-                f"rejections of the first {_seconds(promise.period_ns)}: what was admitted before the log is unknown"
-            )
+        if self.early_count:
+            first = _seconds(self.known_ns + self.shift_ns - int(log.at_ns[0]))
+            early = f"{_counted(self.early_count, 'rejection')} of the first {first}"
+            said.append(f"{early}: what was admitted before the log, or the last of its files, begins is unknown")
         if promise.kind == BUCKET and self.exceeding:
             said.append("wrong rejections of those who had more than promised: until that is paid back all are right")
         if unjudged := sum(finding.unjudged_count for finding in self.findings):
@@ -146,6 +144,8 @@ class Audit:
         return [said, *columns(head, rows), *_more(len(self.exceeding), most)]
 
     def _told_withheld(self, most: int) -> list[str]:
+        if self.is_rejected.any() and self.log.from_ns >= self.log.until_ns:
+            return ["No rejection is judged: there is no span in which all files speak (make parts of a log one file)."]
         if not self.withholding:
             return ["Nobody is proven to have been rejected wrongly."]
         count = sum(finding.withheld_count for finding in self.withholding)

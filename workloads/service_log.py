@@ -8,7 +8,7 @@ when a request ends, so that lines are out of order: they are sorted by their st
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -59,6 +59,7 @@ REJECTED = (  # verdicts, in lower case
 _STATUSES = ("status", "status_code", "code", "response_code", "response")  # 0: nobody answered, or of gRPC all is well
 
 _WHOLE = re.compile(r"(\d+)\.0+")
+_ROTATED = re.compile(r"(\.\d+|-\d{8})?(\.gz)?$")  # what logrotate puts after a log's name
 
 
 @dataclass(frozen=True)
@@ -67,8 +68,8 @@ class ServiceLog:
 
     ``at_ns``: since 1970; ``user`` and ``node`` index ``users`` and ``nodes``; ``admitted``: None where nobody looked.
     ``units_ns``: of the stamps of each node in each file, a power of ten.  ``from_ns``, ``until_ns``: the span in which
-    all nodes' files speak; of files one after the other, which are parts of one, the whole.  ``skipped``:
-    lines left out, by reason; ``notes``: what was done to it; ``columns``: of the first file, by role.
+    all nodes' files speak, parts of one log taken together; there is none where ``from_ns`` is not before ``until_ns``.
+    ``skipped``: lines left out, by reason; ``notes``: what was done to it; ``columns``: of the first file, by role.
     """
 
     at_ns: Int64
@@ -106,7 +107,7 @@ class LogQuery:
 
 
 def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
-    """All files as one log; each is a node's, unless a column says who was asked.
+    """All files as one log; each is a node's, unless a column says who was asked, or it is a part of one (``_logs``).
 
     SpecError with file and line for a row that is no request, unless such rows are to be passed over.
     """
@@ -115,7 +116,7 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
     columns: tuple[list[int], ...] = ([], [], [], [])
     column_of = dict[str, str]()
     units_ns = list[int]()
-    files: list[Int64] = []
+    files = dict[str, Int64]()  # the stamps of each
     read = dict[object, str]()  # the path of each file, and of the rows of each
     near: tuple[int, int] | None = None  # the span of the last file whose stamps have no year
     for path in paths:
@@ -130,23 +131,21 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
         column_of = column_of or names
         if len(columns[0]) > begin:
             rows = [np.array(column[begin:], np.int64) for column in columns]
-            files.append(rows[0])
+            files[path] = rows[0]
             rows[2] *= NODE in names  # else it is the file
             units_ns += _units_ns(rows[0], rows[2])
             _refuse_twice(read, digest_of(np.concatenate(rows).tobytes()), path)
-            near = (int(files[-1].min()), int(files[-1].max())) if clock.has_no_year else near
+            near = _span(rows[0]) if clock.has_no_year else near
     at, user_of, node_of, verdict_of = (np.array(column, np.int64) for column in columns)
     if not len(at):
         why = "".join(f" ({count:,} lines: {reason})" for reason, count in skipped.items())
         raise SpecError(f"{', '.join(paths)}: no requests in it{why}", "give a log with at least one request")
-    if late := sum(int((its < np.maximum.accumulate(its)).sum()) for its in files):
+    if late := sum(int((its < np.maximum.accumulate(its)).sum()) for its in files.values()):
         notes.append(f"{late:,} of {len(at):,} lines came after later ones: sorted by their stamps")
     order = np.argsort(at, kind="stable")
-    spans = sorted((int(its.min()), int(its.max())) for its in files)
-    are_parts = all(before[1] <= after[0] for before, after in pairwise(spans))
-    ends = list(zip(*spans, strict=True))
-    from_ns, until_ns = (spans[0][0], spans[-1][1]) if are_parts else (max(ends[0]), min(ends[1]))
-    names_of = _names_of(paths, are_parts)
+    logs = _logs({path: _span(its) for path, its in files.items()})
+    begins, ends = zip(*(_span(np.concatenate([files[path] for path in parts])) for parts in logs), strict=True)
+    names_of = _names_of(logs)
     labels = [names_of.get(node, node) for node in nodes]
     nodes = {label: number for number, label in enumerate(dict.fromkeys(labels))}
     node_of = np.array([nodes[label] for label in labels])[node_of]
@@ -158,8 +157,8 @@ def read_service_log(paths: Sequence[str], wanted: LogQuery) -> ServiceLog:
         tuple(users),
         tuple(nodes),
         tuple(units_ns),
-        from_ns,
-        until_ns,
+        max(begins),
+        min(ends),
         dict(sorted(skipped.items())),
         tuple(dict.fromkeys(notes)),
         column_of,
@@ -174,12 +173,29 @@ def _refuse_twice(read: dict[object, str], what: object, path: str) -> None:
     read[what] = path
 
 
-def _names_of(paths: Sequence[str], are_parts: bool) -> dict[str, str]:
-    """What nodes are called that have a file each: by its name, by its path where others have that name, too."""
-    names = [Path(path).name for path in paths]
-    if are_parts:
-        return dict.fromkeys(paths, names[0])
-    return {path: name if names.count(name) == 1 else path for path, name in zip(paths, names, strict=True)}
+def _span(at_ns: Int64) -> tuple[int, int]:
+    return int(at_ns.min()), int(at_ns.max())
+
+
+def _logs(span_of: Mapping[str, tuple[int, int]]) -> list[list[str]]:
+    """Which files are parts of one log: all that follow one another, or those of one log's rotation that do."""
+
+    def follow(paths: Iterable[str]) -> bool:
+        spans = sorted(span_of[path] for path in paths)
+        return all(before[1] <= after[0] for before, after in pairwise(spans))
+
+    if follow(span_of):
+        return [list(span_of)]
+    rotated = defaultdict[str, list[str]](list)
+    for path in span_of:
+        rotated[_ROTATED.sub("", os.path.abspath(path))].append(path)
+    return [parts for paths in rotated.values() for parts in ([paths] if follow(paths) else [[path] for path in paths])]
+
+
+def _names_of(logs: Sequence[Sequence[str]]) -> dict[str, str]:
+    """What the node of each file is called: by the name of its log's first, by its path where others have that, too."""
+    count = Counter(Path(first).name for first, *_ in logs)
+    return {path: name if count[name := Path(parts[0]).name] == 1 else parts[0] for parts in logs for path in parts}
 
 
 def _opened(

@@ -92,6 +92,46 @@ def test_nobody_is_blamed_for_what_a_node_with_finer_stamps_does_not_say_of_anot
     assert merged["cannot_show"] == split["cannot_show"], "the same blur"
 
 
+def written(folder, name, rows):
+    (folder / name).write_text("ts,user,status\n" + "".join(f"{at:.3f},{user},{code}\n" for at, user, code in rows))
+    return "--log", str(folder / name)
+
+
+def rejecting(begin, end, offset):
+    """Ten in 10 s are promised: ``poor`` has one in 10 s, and two rejections beside it; the end is never whole."""
+    return [
+        row
+        for at in range(begin, end, 10)
+        for row in ((at + offset, "poor", 200), (at + offset + 3, "poor", 429), (at + offset + 6.001, "poor", 429))
+    ]
+
+
+def test_parts_of_several_nodes_logs_are_one_log_a_node(tmp_path):
+    words = ("--limit", "10/10s", "--promise", "sliding-window", "--json")
+    parts, whole = [], []
+    for node, offset in (("n1", 0.0), ("n2", 1.25)):
+        older, newer = rejecting(1000, 1100, offset), rejecting(1100, 1200, offset)
+        parts += [*written(tmp_path, f"{node}.log", newer), *written(tmp_path, f"{node}.log.1", older)]
+        whole += written(tmp_path, f"{node}.whole", older + newer)
+    found, wanted = (json.loads(audit(tmp_path, *logs, *words).stdout) for logs in (parts, whole))
+    assert found["nodes"] == ["n1.log", "n2.log"] and found["withheld"] == wanted["withheld"] != []
+    assert found["cannot_show"] == wanted["cannot_show"]
+    apart = [
+        word
+        for node, begin in (("a", 1000), ("b", 1050), ("c", 1200))
+        for word in written(tmp_path, node, rejecting(begin, begin + 100, 0.0))
+    ]
+    done = audit(tmp_path, *apart, *words[:-1])
+    assert done.returncode == 0 and "No rejection is judged: there is no span" in done.stdout, done.stdout
+    assert "rejected wrongly" not in done.stdout
+
+
+def test_rejections_before_a_node_s_log_is_known_for_a_period_are_counted(tmp_path):
+    logs = (*written(tmp_path, "n1", rejecting(1000, 1200, 0.0)), *written(tmp_path, "n2", rejecting(1100, 1200, 1.25)))
+    done = audit(tmp_path, *logs, "--limit", "10/10s", "--promise", "sliding-window")
+    assert "  24 rejections of the first 1.854 min: what was admitted before the log, or" in done.stdout, done.stdout
+
+
 def test_bad_input_is_one_line(tmp_path, logs):
     log = ("--log", str(logs / "right"))
     for words, text in (
