@@ -220,6 +220,7 @@ class TopicPlane(BrokerPlane):
         self._spent: tuple[int, Spent] | None = None  # at the last report: monotonic instant, counters
         self._open: set[str] = set()
         self._fenced_ns: dict[str, int] = {}  # topic -> monotonic instant
+        self._is_look_planned = False
         self._counts: dict[str, Counted] = {}  # by topic, at the last report
         self._events = os.open(events, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
@@ -235,7 +236,7 @@ class TopicPlane(BrokerPlane):
                 self._open.discard(topic)
                 self._fenced_ns[topic] = time.monotonic_ns()
                 self._note("fence", topic)
-                self._loop.call_at(time.monotonic_ns(), self._look)
+                self._plan_look(time.monotonic_ns())
             case Subscribed(topic, consumer):
                 client.open(topic, [consumer])
                 self._kept.add(topic, consumer)
@@ -245,7 +246,14 @@ class TopicPlane(BrokerPlane):
             case _:
                 raise SystemFault(f"{self._name} commanded {command}", "see systems.placement.messages")
 
+    def _plan_look(self, at_ns: int) -> None:
+        """One at a time, at all topics: the node waits for the broker's answer."""
+        if not self._is_look_planned:
+            self._is_look_planned = True
+            self._loop.call_at(at_ns, self._look)
+
     def _look(self) -> None:
+        self._is_look_planned = False
         if self._client is None or not self._fenced_ns:
             return
         with self._or_gone(self._client) as client:
@@ -260,7 +268,7 @@ class TopicPlane(BrokerPlane):
                     self._note("drained", topic)
                     self._report(Drained(topic))
         if self._fenced_ns:
-            self._loop.call_at(time.monotonic_ns() + LOOK_NS, self._look)
+            self._plan_look(time.monotonic_ns() + LOOK_NS)
 
     def _look_back(self, client: BrokerClient) -> Iterator[Traffic | Used]:
         at_ns, now = time.monotonic_ns(), _spent(client)
