@@ -5,7 +5,9 @@ later, and says so for each message: those are sent again, first, to the next br
 nobody knows what became of the messages that were under way: they are sent again, and may come twice.
 
 A consumer's channel bears its own name, so that each consumer gets every message.  The subscription at a broker that
-was left stays for a while: what that one had accepted before, it still delivers.
+was left stays for a while: what that one had accepted before, it still delivers.  Who comes back goes on with it, since
+messages overtake each other on two; and before it ends the broker stops sending, since nsqd gives what it had sent, and
+nobody has finished, to the next one after a minute only.
 """
 
 import time
@@ -24,6 +26,7 @@ REDIAL_NS = 100 * MILLISECOND_NS
 REPLACE_NS = 500 * MILLISECOND_NS  # after a spare was taken: a migration should be over by then
 ANSWER_NS = 3 * SECOND_NS  # how long a broker that was left may take to answer what it was sent
 STAY_NS = 2 * SECOND_NS  # at a broker that was left
+LAST_NS = 100 * MILLISECOND_NS  # ours: a message that nsqd had in hand may follow its CLOSE_WAIT
 READY_COUNT = 1_000
 FENCED = b"E_FENCED"
 
@@ -99,12 +102,21 @@ class _Client:
             self._broken(connection)
 
 
+@dataclass
+class _Stay:
+    """At a broker that was left."""
+
+    connection: Connection
+    is_ending: bool = False  # the broker has been told to send no more
+
+
 class Consumer(_Client):
     """``channel`` is its name.  ``rows``: (producer, message, born_ns, received_ns), as ``trust.accounts.Got``."""
 
     def __init__(self, loop: Loop, topic: str, channel: str, connect: Callable[[str], Connection]):
         super().__init__(loop, topic, connect)
         self._channel = channel
+        self._stays: dict[str, _Stay] = {}  # by broker
         self.rows: list[tuple[int, int, int, int]] = []
         self.subscribed_ns: list[int] = []  # when a broker said so
 
@@ -116,19 +128,38 @@ class Consumer(_Client):
         """Receive from the broker from now on."""
         self.unfollow()
         self._broker = broker
-        self._dial(broker)
+        stay = self._stays.get(broker)
+        if stay is None:
+            self._dial(broker)
+        elif not stay.is_ending:  # else it is dialled when that is over
+            del self._stays[broker]
+            self._now = connection = stay.connection
+            connection.on_close = lambda why: self._broken(connection)
+            self.subscribed_ns.append(self._clock.now_ns())
 
     def unfollow(self) -> None:
         """Nobody is followed; the one who was may still deliver what it had."""
-        self._broker = ""
+        broker, self._broker = self._broker, ""
         connection, self._now = self._now, None
         if connection is None:
             return
         if connection.is_open:
-            connection.on_close = ignore
-            self._loop.call_at(time.monotonic_ns() + STAY_NS, connection.close)
+            self._stays[broker] = stay = _Stay(connection)
+            connection.on_close = lambda why: self._left(broker)
+            self._loop.call_at(time.monotonic_ns() + STAY_NS, self._end, broker, stay)
         else:  # nothing was asked of that broker yet
             connection.close()
+
+    def _end(self, broker: str, stay: _Stay) -> None:
+        """Unless the consumer has come back to it."""
+        if self._stays.get(broker) is stay:
+            stay.is_ending = True
+            stay.connection.write(nsq.CLS)
+            stay.connection.expect(lambda: False, ANSWER_NS, "it did not end in time")
+
+    def _left(self, broker: str) -> None:
+        del self._stays[broker]
+        self._dial(broker)
 
     def _begin(self, connection: Connection) -> None:
         connection.write(nsq.sub(self._topic, self._channel) + nsq.rdy(READY_COUNT))
@@ -143,6 +174,8 @@ class Consumer(_Client):
             connection.write(nsq.fin(delivered.id))
         elif kind == nsq.RESPONSE and data == nsq.OK:
             self.subscribed_ns.append(now_ns)
+        elif kind == nsq.RESPONSE and data == nsq.CLOSE_WAIT:
+            self._loop.call_at(time.monotonic_ns() + LAST_NS, connection.fail, "it was left")
 
 
 @dataclass

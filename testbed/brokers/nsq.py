@@ -20,9 +20,11 @@ OK = b"OK"
 HEARTBEAT = b"_heartbeat_"
 MIGRATE = b"MIGRATE "
 CLOSE = b"CLOSE"
+CLOSE_WAIT = b"CLOSE_WAIT"
 RESPONSE, ERROR, MESSAGE = 0, 1, 2  # the kinds of frames
 
 NOP = b"NOP\n"
+CLS = b"CLS\n"  # send me no message any more: answered by CLOSE_WAIT
 
 MESSAGE_BYTES_MAXIMUM = 1 << 20  # nsqd's --max-msg-size
 COMMAND_BYTES_MAXIMUM = 5 << 20  # nsqd's --max-body-size

@@ -118,8 +118,8 @@ class Client:
         """Close the connection, and before that let the broker know: what it still sent us would be lost to others."""
         with suppress(OSError, EOFError):  # it may have ended
             if self.is_subscribed:
-                self.send(b"CLS\n")
-                while self.frame() != (nsq.RESPONSE, b"CLOSE_WAIT"):
+                self.send(nsq.CLS)
+                while self.frame() != (nsq.RESPONSE, nsq.CLOSE_WAIT):
                     pass
         self.stream.close()
         self.socket.close()

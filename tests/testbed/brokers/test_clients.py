@@ -3,6 +3,8 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -10,18 +12,20 @@ import numpy as np
 import pytest
 
 from core.units import MILLISECOND_NS, SECOND_NS
+from testbed.brokers import clients
 from testbed.brokers.brokerd.client import BrokerClient
 from testbed.brokers.clients import STAY_NS, Consumer, Producer, Spares
 from testbed.brokers.connection import Connection
 from testbed.hosts.loop import Clock, Loop
 from tests.live import needs
-from tests.testbed.brokers.running import TOKEN, Broker, broker
+from tests.testbed.brokers.running import TOKEN, Broker, Client, broker, numbered
 
 pytestmark = [pytest.mark.slow, needs("go")]
 TOPIC, RATE_RPS = "moves", 1_000
 SPAN_NS = 1_500 * MILLISECOND_NS
 MOVE_NS = 400 * MILLISECOND_NS
 LATEST_NS = 20 * SECOND_NS
+SHORT_NS = 300 * MILLISECOND_NS  # a stay
 
 
 class Scene:
@@ -189,3 +193,59 @@ def test_the_subscription_at_a_broker_that_was_left_ends(scene: Scene) -> None:
     assert len(left) == 2 and ended()
     scene.control["first"].leave(TOPIC, ["a", "b"])  # nobody is there to be cut off
     assert all(len(consumer.subscribed_ns) == 2 for consumer in scene.consumers)
+
+
+class Return:
+    """A consumer that leaves a broker and comes back to it, and a publisher that sends while the loop stands still."""
+
+    def __init__(self, its: Broker, control: BrokerClient, publisher: Client, away_ns: int):
+        self.loop, self.control, self.publisher, self.away_ns = Loop(), control, publisher, away_ns
+        spares = Spares(self.loop, [its.addresses["nsqd"]], TOKEN, feature_negotiation=True, output_buffer_size=-1)
+        self.consumer = Consumer(self.loop, TOPIC, "a", spares.take)
+        self.broker, self._numbers, self.sent_count = its.addresses["nsqd"], count(), 0
+        control.open(TOPIC, ["a"])
+        self.consumer.go(Clock(time.time_ns()))
+        self.consumer.follow(self.broker)
+
+    def run(self) -> None:
+        """Until all has come and is finished, LATEST_NS at most."""
+        self.loop.call_at(time.monotonic_ns() + SHORT_NS, self._leave)
+        self.loop.run()
+
+    def _leave(self) -> None:
+        self.consumer.unfollow()
+        left_ns = time.monotonic_ns()
+        self.loop.call_at(left_ns + self.away_ns, self.consumer.follow, self.broker)
+        # It stands still from before the third to after the stay's end, which follows that burst at once.
+        for tenths, still_s in ((1, 0.05), (4, 0.2), (9, 0.05), (25, 0.05)):
+            self.loop.call_at(left_ns + tenths * SHORT_NS // 10, self._burst, still_s)
+        self.loop.call_at(left_ns + 3 * SHORT_NS, self._end, left_ns + LATEST_NS)
+
+    def _burst(self, still_s: float) -> None:
+        for _ in range(50):
+            self.publisher.publish(TOPIC, numbered(next(self._numbers)))
+            self.sent_count += 1
+        time.sleep(still_s)  # by then they are in the consumer's sockets
+
+    def _end(self, latest_ns: int) -> None:
+        is_finished = not self.control.queues()[TOPIC]["unfinished_count"]
+        if is_finished or time.monotonic_ns() > latest_ns:
+            self.loop.stop()
+        else:
+            self.loop.call_at(time.monotonic_ns() + 10 * MILLISECOND_NS, self._end, latest_ns)
+
+
+@pytest.mark.parametrize("away_ns", [0, SHORT_NS, 2 * SHORT_NS], ids=["at once", "as its stay ends", "later"])
+def test_who_comes_back_to_a_broker_gets_all_once_and_in_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, away_ns: int
+) -> None:
+    monkeypatch.setattr(clients, "STAY_NS", SHORT_NS)
+    with (
+        broker(tmp_path / "its") as its,
+        closing(its.client()) as control,
+        closing(Client(its.connect("ingress"), publisher=0)) as publisher,
+    ):
+        scene = Return(its, control, publisher, away_ns)
+        scene.run()
+        assert numbers(scene.consumer, 0) == list(range(scene.sent_count))
+        assert control.queues()[TOPIC]["in_flight_count"] == 0
