@@ -7,7 +7,6 @@ the sender's host knows of it: a datagram that the kernel refused, a message to 
 import socket
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, field
 
 import msgspec
@@ -181,21 +180,30 @@ class Doorstep:
         self._stranger_count = 0
         self._loop, self._listener, self._greeted = loop, listener, greeted
         listener.setblocking(False)
-        loop.on_readable(listener.fileno(), self._accept)
+        self._listen()
+
+    def _listen(self) -> None:
+        self._loop.on_readable(self._listener.fileno(), self._accept)
 
     def _accept(self) -> None:
-        with suppress(OSError):
+        try:
             sock, _ = self._listener.accept()
-            if self._stranger_count == STRANGERS_MAXIMUM:
-                sock.close()
-                self.garbage_count += 1
-                return
-            self._stranger_count += 1
-            connection = FrameSocket(self._loop, sock)
-            connection.frame_bytes_maximum = HELLO_BYTES_MAXIMUM
-            connection.on_frame = lambda frame: self._hello(connection, frame)
-            connection.on_close = self._refuse
-            connection.expect(lambda: connection.on_close != self._refuse, DIAL_NS, "who is it?")
+        except BlockingIOError:  # it has gone again
+            return
+        except OSError:  # out of descriptors: who waits would wake the loop again and again
+            self._loop.forget(self._listener.fileno())
+            self._loop.call_at(time.monotonic_ns() + REDIAL_NS, self._listen)
+            return
+        if self._stranger_count == STRANGERS_MAXIMUM:
+            sock.close()
+            self.garbage_count += 1
+            return
+        self._stranger_count += 1
+        connection = FrameSocket(self._loop, sock)
+        connection.frame_bytes_maximum = HELLO_BYTES_MAXIMUM
+        connection.on_frame = lambda frame: self._hello(connection, frame)
+        connection.on_close = self._refuse
+        connection.expect(lambda: connection.on_close != self._refuse, DIAL_NS, "who is it?")
 
     def _hello(self, connection: FrameSocket, frame: bytes) -> None:
         try:

@@ -4,53 +4,62 @@ import socket
 import struct
 import time
 from collections.abc import Iterator
-from contextlib import closing
 from itertools import pairwise
 
+import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from testbed.brokers.moving.receipts import ReceiptPort, Receipts, ReceiptSocket
+from core.units import MILLISECOND_NS
+from testbed.brokers.moving.receipts import ReceiptPort, Receipts
 from testbed.hosts.loop import Loop, LoopThread
+from testbed.nodes import links
+from testbed.nodes.frames import Hello
+from tests.testbed.brokers.with_clients import until
 
 TOKEN = "of-this-test"
 Row = tuple[int, int, int]
 ROWS = st.tuples(st.integers(0, 2**31 - 1), st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1))
+SOCKETS = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def taken(data: bytes, cuts: list[int]) -> tuple[list[Row], bool]:
-    """What an end of a connection makes of bytes in these pieces, and whether it stays."""
-    ours, other = socket.socketpair()
-    rows: list[Row] = []
-    with closing(ours), closing(other):
-        end = ReceiptSocket(Loop(), ours, TOKEN, lambda *row: rows.append(row))
-        edges = [0, *sorted(cut % (len(data) + 1) for cut in cuts), len(data)]
-        for begin, until in pairwise(edges):
-            if until > begin and not end.is_closed:
-                end._take(data[begin:until])
-        return rows, not end.is_closed
+def framed(*frames: bytes) -> bytes:
+    """As they travel."""
+    return b"".join(struct.pack(">I", len(frame)) + frame for frame in frames)
 
 
-@given(st.lists(ROWS, max_size=20), st.lists(st.integers(0, 1000), max_size=8))
-def test_rows_come_whole_in_pieces_of_any_size(rows: list[Row], cuts: list[int]) -> None:
-    data = TOKEN.encode() + b"".join(struct.pack(">iiq", *row) for row in rows)
-    assert taken(data, cuts) == (rows, True)
+def greeting(token: str) -> bytes:
+    """The first frame of who knows this token."""
+    return framed(msgspec.json.encode(Hello(token)))
 
 
-@given(st.binary(min_size=len(TOKEN), max_size=100), st.lists(st.integers(0, 100), max_size=4))
-def test_who_does_not_know_the_token_says_nothing(data: bytes, cuts: list[int]) -> None:
-    if not data.startswith(TOKEN.encode()):
-        assert taken(data, cuts) == ([], False)
+def packed(rows: list[Row]) -> bytes:
+    """A frame of them."""
+    return framed(b"".join(struct.pack(">iiq", *row) for row in rows))
 
 
-@given(st.integers(0, len(TOKEN) - 1), st.integers(1, 255), st.lists(ROWS, max_size=5), st.lists(st.integers(0, 100)))
-def test_who_knows_the_token_but_for_a_byte_says_nothing(
-    at: int, off_by: int, rows: list[Row], cuts: list[int]
-) -> None:
-    nearly = bytearray(TOKEN.encode())
-    nearly[at] ^= off_by
-    assert taken(bytes(nearly) + b"".join(struct.pack(">iiq", *row) for row in rows), cuts) == ([], False)
+def hung_up(connection: socket.socket) -> bool:
+    """Whether the other side has, within a minute; what it had not read resets the connection."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+class Port:
+    """A port in a loop of its own, and what came there."""
+
+    def __init__(self, loop: Loop, thread: LoopThread):
+        self.rows: list[Row] = []
+        self.port = thread.call(lambda: ReceiptPort(loop, "127.0.0.1", TOKEN, self._take)).port
+
+    def _take(self, *row: int) -> None:
+        self.rows.append(row)  # type: ignore[arg-type]
+
+    def call(self) -> socket.socket:
+        """A connection to it."""
+        return socket.create_connection(("127.0.0.1", self.port), 60)
 
 
 @pytest.fixture
@@ -60,6 +69,42 @@ def loop() -> Iterator[tuple[Loop, LoopThread]]:
     thread.start()
     yield its, thread
     thread.stop()
+
+
+@pytest.fixture
+def port(loop: tuple[Loop, LoopThread]) -> Port:
+    return Port(*loop)
+
+
+@SOCKETS
+@given(rows=st.lists(ROWS, min_size=1, max_size=20), cuts=st.lists(st.integers(0, 1000), max_size=8))
+def test_rows_come_whole_in_pieces_of_any_size(port: Port, rows: list[Row], cuts: list[int]) -> None:
+    port.rows.clear()
+    data = greeting(TOKEN) + packed(rows[:3]) + packed(rows[3:])
+    edges = sorted({0, *(cut % len(data) for cut in cuts), len(data)})
+    with port.call() as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for begin, end in pairwise(edges):
+            connection.sendall(data[begin:end])
+        until(lambda: len(port.rows) >= len(rows), "the rows")
+    assert port.rows == rows
+
+
+@pytest.mark.parametrize("token", ["", TOKEN[:-1], "Of-this-test", TOKEN + "s"])
+def test_who_does_not_know_the_token_says_nothing(port: Port, token: str) -> None:
+    with port.call() as connection:
+        connection.sendall(greeting(token) + packed([(1, 2, 3)]))
+        assert hung_up(connection)
+    assert not port.rows
+
+
+def test_who_says_nothing_does_not_stay(port: Port, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "DIAL_NS", 50 * MILLISECOND_NS)
+    with port.call() as connection, port.call() as friend:
+        friend.sendall(greeting(TOKEN))
+        assert hung_up(connection)
+        friend.sendall(packed([(1, 2, 3)]))
+        until(lambda: port.rows == [(1, 2, 3)], "its row")
 
 
 def test_each_process_gets_its_publishers_receipts(loop: tuple[Loop, LoopThread]) -> None:
