@@ -31,7 +31,7 @@ type holding struct {
 
 // reserve makes room for messages, or says why there is none. The caller holds the topic's mutex, as for all of this.
 func (t *topic) reserve(messages []*nsqd.Message) error {
-	bytes, largest := int64(0), t.holding.largest
+	bytes, largest := int64(0), int64(0)
 	for _, message := range messages {
 		size := int64(len(message.Body)) + messageBytes
 		bytes, largest = bytes+size, max(largest, size)
@@ -45,7 +45,7 @@ func (t *topic) reserve(messages []*nsqd.Message) error {
 	if err != nil {
 		return err
 	}
-	t.holding.largest, t.holding.fullAt = largest, time.Time{}
+	t.holding.largest, t.holding.fullAt = max(t.holding.largest, largest), time.Time{}
 	t.hold(bytes)
 	return nil
 }

@@ -86,6 +86,46 @@ func TestRoomIsNotUsedUp(t *testing.T) {
 	}
 }
 
+// One large message that is finished does not make small ones count as large.
+func TestTheLargestSizeComesDownAgain(t *testing.T) {
+	in := opened(t, options{
+		data: "127.0.0.1:0", nsqd: "127.0.0.1:0", control: "127.0.0.1:0", path: t.TempDir(), stamps: "kernel",
+		memoryQueue: 1000, topicBytes: 20_000, bytes: 1 << 20,
+	})
+	go in.run()
+	its := openTopic(t, in, "t", "sub")
+	publisher := dial(t, in)
+	publish := func(size int) bool {
+		write(t, publisher, pub("t", strings.Repeat("x", size)))
+		kind, _ := frame(t, publisher)
+		return kind == frameResponse
+	}
+	held := func() int64 {
+		its.mutex.Lock()
+		defer its.mutex.Unlock()
+		return its.holding.bytes
+	}
+	reader := subscribe(t, in, "t", "sub", 1)
+	count, before := int64(0), int64(0)
+	for size := 5000; held() >= before; size = 10 { // until it is counted
+		before = held()
+		if !publish(size) {
+			t.Fatal("no room, although all is finished")
+		}
+		finish(t, reader)
+		count++
+		await(t, "it is finished", func() bool { return in.queueOf(its).finished == count })
+	}
+	taken := 0
+	for ; publish(10); taken++ {
+		count++
+		await(t, "it is copied", func() bool { return in.queueOf(its).copies == count })
+	}
+	if most := 20_000 / (10 + messageBytes); taken > most || taken < most*9/10 {
+		t.Errorf("%d were taken, not %d", taken, most)
+	}
+}
+
 func TestRowsAreBoundedByWhatTheRunAnnounced(t *testing.T) {
 	in := testIngress(t, true)
 	in.rowsMaximum = 100
