@@ -23,7 +23,7 @@ import (
 	"github.com/nsqio/nsq/nsqd"
 )
 
-const endLimit = 3 * time.Second
+const endLimit = 20 * time.Second // of nsqd, which syncs its list of topics: a disk that is busy takes seconds
 
 func main() {
 	log.SetFlags(log.LstdFlags | log.Lmicroseconds)
