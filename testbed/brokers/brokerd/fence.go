@@ -18,7 +18,10 @@ func (in *ingress) open(name string, channels []string) error {
 	defer in.mutex.Unlock()
 	t, err := in.topics[name], error(nil)
 	if t == nil && len(in.topics) == topicsMaximum {
-		return fmt.Errorf("there are %d topics already", topicsMaximum)
+		return errTopics
+	}
+	if t != nil && t.leaves { // with its channels
+		return errReleased
 	}
 	if t == nil || t.isFenced() {
 		if t, err = in.renewed(name, t); err != nil {

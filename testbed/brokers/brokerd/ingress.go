@@ -19,6 +19,8 @@ const (
 	subscription  = "sub"
 )
 
+var errTopics = fmt.Errorf("there are %d topics already", topicsMaximum)
+
 // ingress is the publishers' port: their connections and the topics that they publish.
 type ingress struct {
 	nsqd         *nsqd.NSQD
@@ -117,31 +119,36 @@ func (in *ingress) forget(c *connection) {
 }
 
 // enter gives a connection the topic that it publishes.
-func (in *ingress) enter(c *connection, name string) (*topic, error) {
+func (in *ingress) enter(c *connection, name string) (t *topic, err error) {
 	in.mutex.Lock()
-	fenced := c.holding(name)
-	in.mutex.Unlock()
-	if fenced != nil {
-		return fenced, nil
+	defer in.mutex.Unlock()
+	if t = c.holding(name); t != nil {
+		return t, nil
 	}
-	t, err := in.acquire(name)
-	if err == nil {
-		in.mutex.Lock()
+	if t, err = in.acquired(name); err == nil {
 		c.topics[t] = struct{}{}
-		in.mutex.Unlock()
 	}
 	return t, err
 }
 
-// acquire finds a topic, or makes it without a limit.
+// acquire finds a topic that stays, or makes it without a limit.
 func (in *ingress) acquire(name string) (*topic, error) {
 	in.mutex.Lock()
 	defer in.mutex.Unlock()
+	t, err := in.acquired(name)
+	if err == nil && t.leaves {
+		return nil, errReleased
+	}
+	return t, err
+}
+
+// acquired is acquire, of any topic. The caller holds the mutex.
+func (in *ingress) acquired(name string) (*topic, error) {
 	if t := in.topics[name]; t != nil {
 		return t, nil
 	}
 	if len(in.topics) == topicsMaximum {
-		return nil, fmt.Errorf("there are %d topics already", topicsMaximum)
+		return nil, errTopics
 	}
 	t := newTopic(name, in)
 	in.topics[name] = t
@@ -220,6 +227,9 @@ func (in *ingress) dismiss(t *topic, numbers []int64, frame string) dismissal {
 // longer than the limit is cut off; it returns how many messages no subscriber had finished by then.
 func (in *ingress) release(t *topic, frame string, limit time.Duration) (int64, error) {
 	deadline := time.Now().Add(limit)
+	if err := in.begin(t); err != nil {
+		return 0, err
+	}
 	in.dismiss(t, nil, frame)
 	for !in.deserted(t, false) && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
@@ -236,6 +246,17 @@ func (in *ingress) release(t *topic, frame string, limit time.Duration) (int64, 
 	in.watch()
 	t.vacate(nil)
 	return left, in.nsqd.DeleteExistingTopic(t.name)
+}
+
+// begin is a release's: from now on nobody acquires or opens the topic, which would go with it.
+func (in *ingress) begin(t *topic) error {
+	in.mutex.Lock()
+	defer in.mutex.Unlock()
+	if t.leaves || in.topics[t.name] != t {
+		return errReleased
+	}
+	t.leaves = true
+	return nil
 }
 
 // deserted is whether a topic has no publishers any more; those that it has can be closed.

@@ -24,6 +24,7 @@ var (
 type topic struct {
 	name     string
 	queue    *nsqd.Topic
+	leaves   bool // it is being released; under the ingress' mutex
 	releaser *releaser
 	room     *room
 	headNs   atomic.Int64 // when the first waiting message may leave; never if none waits
