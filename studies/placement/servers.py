@@ -36,7 +36,7 @@ class Servers:
         self.store, self._broker_names = cast.stores[0], cast.brokers
         self.zookeeper = ZooKeeperServer(site, self.store)
         self.serf = SerfCluster(site, cast.agents, profile_of(options.span("probe")))
-        self.brokers = Brokers(site, cast.brokers)
+        self.brokers = Brokers(site, cast.brokers, commanded=True)
         self.zookeeper.start()
         self.serf.start()
         self._down, self._lost = set[str](), set[str]()

@@ -1,8 +1,9 @@
 """Producers and consumers of one topic, which go to whichever broker they are told: a topic moves, and loses nothing.
 
 A message is the producer's until a broker has answered OK.  A broker that has fenced the topic refuses what comes
-later, and says so for each message: those are sent again, first, to the next broker.  Only where a connection breaks
-nobody knows what became of the messages that were under way: they are sent again, and may come twice.
+later, and says so for each message: those are sent again, first, to the next broker.  One that was started again does
+so until it opens the topic; there consumers, too, wait to be told where to go.  Only where a connection breaks nobody
+knows what became of the messages that were under way: they are sent again, and may come twice.
 
 A consumer's channel bears its own name, so that each consumer gets every message.  The subscription at a broker that
 was left stays for a while: what that one had accepted before, it still delivers.  Who comes back goes on with it, since
@@ -176,6 +177,10 @@ class Consumer(_Client):
             self.subscribed_ns.append(now_ns)
         elif kind == nsq.RESPONSE and data == nsq.CLOSE_WAIT:
             self._loop.call_at(time.monotonic_ns() + LAST_NS, connection.fail, "it was left")
+        elif kind == nsq.ERROR and data.startswith(FENCED):
+            if connection is self._now:  # as for a producer: until the next word
+                connection.on_close = ignore
+            connection.close()
 
 
 @dataclass

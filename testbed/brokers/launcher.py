@@ -45,9 +45,11 @@ class BrokerProcess:
 class Brokers:
     """All brokers of a run.  What is asked of one that has ended is not done: ``lost`` names it.
 
-    ``cores``: those that they are pinned to.  ``rows``: what each may be asked to record at a time.  Their folders are
-    in memory where hosts share this machine: nsqd writes its list of topics, synced, whenever one is opened, and
-    brokers would wait for each other at one disk.
+    ``cores``: those that they are pinned to.  ``rows``: what each may be asked to record at a time.
+    ``commanded``: only commands make topics, so that one that comes back serves nothing before it is told to.
+
+    Their folders are in memory where hosts share this machine: nsqd writes its list of topics, synced, whenever one is
+    opened, and brokers would wait for each other at one disk.
     """
 
     def __init__(
@@ -58,9 +60,11 @@ class Brokers:
         gc: str = "friendly",
         cores: Sequence[int] = (),
         rows: int = 0,
+        commanded: bool = False,
     ):
         self._site, self._names, self.token = site, list(names), secrets.token_hex(16)
-        self._switches, self._cores = ("-stamps", stamps, "-gc", gc, "-rows", str(rows)), cores
+        self._switches = ["-stamps", stamps, "-gc", gc, "-rows", str(rows), *(["-commanded"] if commanded else [])]
+        self._cores = cores
         self._row_count = rows
         self.folder = site.folder / "brokers"
         self.folder.mkdir(parents=True, exist_ok=True)

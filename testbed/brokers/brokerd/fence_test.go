@@ -46,6 +46,34 @@ func TestAFencedConnectionStaysFenced(t *testing.T) {
 	}
 }
 
+// Where only commands make topics, nobody else does: not by publishing, not by subscribing, on neither port.
+func TestWhereOnlyCommandsMakeTopicsTheOthersAreFenced(t *testing.T) {
+	in := testIngress(t, true)
+	in.isCommanded = true
+	go in.run()
+	conn := dial(t, in)
+	write(t, conn, append(pub("moves", "one"), mpub("moves", "two", "three")...))
+	expect(t, conn, frameError, "E_FENCED moves")
+	expect(t, conn, frameError, "E_FENCED moves")
+	for _, command := range [][]byte{[]byte("SUB moves a\n"), pub("moves", "x"), mpub("moves", "x")} {
+		stranger := dialNsqd(t, in)
+		write(t, stranger, command)
+		expect(t, stranger, frameError, "E_FENCED moves")
+		expectEnd(t, stranger)
+	}
+	if made := in.nsqd.GetStats("", "", false).Topics; len(made)+len(in.all()) != 0 {
+		t.Errorf("they made %v", made)
+	}
+	openTopic(t, in, "moves", "a")
+	write(t, conn, append(pub("moves", "two"), pub("others", "x")...)) // nothing overtakes what was refused
+	expect(t, conn, frameError, "E_FENCED moves")
+	expect(t, conn, frameError, "E_FENCED others")
+	second, reader := dial(t, in), subscribe(t, in, "moves", "a", 1)
+	write(t, second, pub("moves", "one"))
+	expect(t, second, frameResponse, "OK")
+	finish(t, reader)
+}
+
 // await waits until something holds, which depends on nsqd's goroutines.
 func await(t testing.TB, what string, holds func() bool) {
 	t.Helper()

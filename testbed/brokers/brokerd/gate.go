@@ -12,8 +12,6 @@ import (
 	"sync/atomic"
 	"time"
 	"unsafe"
-
-	"github.com/nsqio/nsq/nsqd"
 )
 
 const logMaximum = 1000 // lines
@@ -22,19 +20,19 @@ const logMaximum = 1000 // lines
 // whole messages, never ends a silent connection, and counts none of them.
 type gate struct {
 	net.Listener
-	lobby    *lobby
-	finished *finishes
+	lobby   *lobby
+	ingress *ingress
 }
 
 // guard puts a gate before nsqd's port, before nsqd runs. nsqd takes no listener from whoever embeds it, and a relay
 // would delay each delivery by two wake-ups: so its listener is wrapped where it is.
-func guard(broker *nsqd.NSQD, before *lobby, finished *finishes) error {
-	field := reflect.ValueOf(broker).Elem().FieldByName("tcpListener")
+func guard(in *ingress, before *lobby) error {
+	field := reflect.ValueOf(in.nsqd).Elem().FieldByName("tcpListener")
 	if !field.IsValid() || field.Type() != reflect.TypeOf((*net.Listener)(nil)).Elem() {
 		return errors.New("this version of nsqd keeps its listener elsewhere")
 	}
 	listener := (*net.Listener)(unsafe.Pointer(field.UnsafeAddr()))
-	*listener = &gate{Listener: *listener, lobby: before, finished: finished}
+	*listener = &gate{Listener: *listener, lobby: before, ingress: in}
 	return nil
 }
 
@@ -102,7 +100,7 @@ func (p *passage) Read(into []byte) (int, error) {
 		p.hasEnded = true
 		p.gate.lobby.leave(p.guest)
 		if p.channel != "" {
-			p.gate.finished.remember(p.topic, p.channel, p.TCPConn.RemoteAddr().String())
+			p.gate.ingress.finished.remember(p.topic, p.channel, p.TCPConn.RemoteAddr().String())
 		}
 	}
 	return count, err
@@ -197,12 +195,15 @@ func (p *passage) command(line []byte) string {
 		if !p.isAdmitted {
 			return authFirst + p.verb
 		}
+		topic, rest, _ := bytes.Cut(rest, []byte{' '})
+		if !p.gate.ingress.serves(string(topic)) { // nsqd would make it
+			return "E_FENCED " + string(topic)
+		}
 		if p.verb != "SUB" {
 			p.phase = inSize
 			return ""
 		}
-		topic, channel, _ := bytes.Cut(rest, []byte{' '})
-		channel, _, _ = bytes.Cut(channel, []byte{' '})
+		channel, _, _ := bytes.Cut(rest, []byte{' '})
 		p.topic, p.channel, p.isWatched = string(topic), string(channel), false
 	default:
 		if !p.isAdmitted {

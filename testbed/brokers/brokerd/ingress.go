@@ -28,6 +28,7 @@ type ingress struct {
 	listener     *net.TCPListener
 	kernelStamps bool
 	slabs        bool
+	isCommanded  bool // only commands make topics
 	lobby        *lobby
 	finished     *finishes
 	room         *room
@@ -118,17 +119,33 @@ func (in *ingress) forget(c *connection) {
 	counters.connections.Add(-1)
 }
 
-// enter gives a connection the topic that it publishes.
+// enter gives a connection the topic that it publishes. Where only commands make topics, one that is not there is as
+// good as fenced, and stays so for this connection when it is opened.
 func (in *ingress) enter(c *connection, name string) (t *topic, err error) {
 	in.mutex.Lock()
 	defer in.mutex.Unlock()
 	if t = c.holding(name); t != nil {
 		return t, nil
 	}
-	if t, err = in.acquired(name); err == nil {
+	switch {
+	case in.topics[name] != nil, !in.isCommanded:
+		t, err = in.acquired(name)
+	case len(c.topics) < topicsMaximum:
+		t = &topic{name: name, fenced: true}
+	default:
+		err = errTopics
+	}
+	if err == nil {
 		c.topics[t] = struct{}{}
 	}
 	return t, err
+}
+
+// serves is whether a topic is there, or whoever names it may make it.
+func (in *ingress) serves(name string) bool {
+	in.mutex.Lock()
+	defer in.mutex.Unlock()
+	return !in.isCommanded || in.topics[name] != nil
 }
 
 // acquire finds a topic that stays, or makes it without a limit.

@@ -39,7 +39,7 @@ type options struct {
 	data, nsqd, control, path, tokenFile, stamps, gc string
 	memoryQueue, topicBytes, bytes                   int64
 	rows                                             int
-	isOpen                                           bool
+	isOpen, isCommanded                              bool
 }
 
 func (o *options) parse() {
@@ -55,6 +55,7 @@ func (o *options) parse() {
 	flag.Int64Var(&o.bytes, "bytes", 1<<30, "the same, of all topics together")
 	flag.IntVar(&o.rows, "rows", 0, "rows that may be recorded at a time, 48 bytes each")
 	flag.BoolVar(&o.isOpen, "open", false, "let anybody publish and subscribe: for NSQ's bench programs, which know no AUTH")
+	flag.BoolVar(&o.isCommanded, "commanded", false, "let only commands make topics: any other is as good as fenced")
 	flag.Parse()
 }
 
@@ -127,8 +128,9 @@ func (o *options) open(token []byte) (*ingress, *control, error) {
 		return nil, nil, err
 	}
 	ingress.lobby, ingress.rowsMaximum = newLobby(token, guestBytes, o.isOpen), o.rows
+	ingress.isCommanded = o.isCommanded
 	ingress.room = &room{nsqd: broker, topicMaximum: o.topicBytes, maximum: o.bytes}
-	if err := guard(broker, newLobby(token, nsqdGuestBytes, o.isOpen), ingress.finished); err != nil {
+	if err := guard(ingress, newLobby(token, nsqdGuestBytes, o.isOpen)); err != nil {
 		return nil, nil, err
 	}
 	return ingress, &control{ingress: ingress, listener: listener, lobby: newLobby(token, guestBytes, false)}, nil

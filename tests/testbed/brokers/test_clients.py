@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ SPAN_NS = 1_500 * MILLISECOND_NS
 MOVE_NS = 400 * MILLISECOND_NS
 LATEST_NS = 20 * SECOND_NS
 SHORT_NS = 300 * MILLISECOND_NS  # a stay
+NAMES = {"ingress": "-data", "nsqd": "-nsqd", "control": "-control"}  # port -> switch
 
 
 class Scene:
@@ -249,3 +250,32 @@ def test_who_comes_back_to_a_broker_gets_all_once_and_in_order(
         scene.run()
         assert numbers(scene.consumer, 0) == list(range(scene.sent_count))
         assert control.queues()[TOPIC]["in_flight_count"] == 0
+
+
+def test_a_broker_that_is_started_again_serves_nothing_before_it_opens_the_topic(tmp_path: Path) -> None:
+    held = list[dict[str, dict[str, int]]]()
+
+    def restart() -> None:
+        first.process.kill()
+        first.process.wait()
+        ports = [word for port, at in first.addresses.items() if port != "ok" for word in (NAMES[port], at)]
+        again = stack.enter_context(broker(tmp_path / "again", "-commanded", *ports))
+        scene.control["first"] = again.client()
+
+    def go_on() -> None:
+        if not all(any(row[4] for row in producer.rows) for producer in scene.producers):
+            scene.loop.call_at(time.monotonic_ns() + 10 * MILLISECOND_NS, go_on)
+            return
+        held.append(scene.control["first"].queues())
+        scene.control["first"].open(TOPIC, ["a", "b"])
+        for producer in scene.producers:
+            producer.attach("first")
+        for consumer in scene.consumers:
+            consumer.follow("first")
+
+    with ExitStack() as stack:
+        first = stack.enter_context(broker(tmp_path / "first", "-commanded"))
+        scene = Scene({"first": first})
+        scene.run({MOVE_NS: restart, 2 * MOVE_NS: go_on}, SPAN_NS, scene.all_arrived)
+    assert held == [{}] and scene.all_arrived()
+    assert all(len(consumer.subscribed_ns) <= 2 for consumer in scene.consumers)
