@@ -179,8 +179,9 @@ class Consumer(_Client):
             self._loop.call_at(time.monotonic_ns() + LAST_NS, connection.fail, "it was left")
         elif kind == nsq.ERROR and data.startswith(FENCED):
             if connection is self._now:  # as for a producer: until the next word
-                connection.on_close = ignore
-            connection.close()
+                connection.close()
+            else:
+                connection.fail("it was left")
 
 
 @dataclass
