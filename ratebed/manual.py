@@ -9,9 +9,12 @@ from typing import Any
 
 EXIT_CODES = (
     ("0", "done; for claims: nothing contradicted"),
-    ("1", "something failed, is contradicted or, by audit, proven, or all that is shown is invalid"),
+    (
+        "1",
+        "something failed, is contradicted, proven (audit) or surely different (diff), or all that is shown is invalid",
+    ),
     ("2", "wrong usage, or bad input"),
-    ("3", "undecided"),
+    ("3", "undecided (also by advise)"),
     ("130", "interrupted: nothing finished is lost"),
 )
 VARIABLES = (
@@ -28,7 +31,7 @@ FILES = (
     ("out/report/index.html", "the report over all of them"),
 )
 EXAMPLES = (
-    ("ratebed figures --all", "everything, from nothing to the report"),
+    ("ratebed figures --all", "everything that runs in virtual time, from nothing to the report"),
     ("ratebed run srtm-fig7 --seed 7", "one figure, drawn, in the report; repeated, it does only what is missing"),
     ("ratebed run --system srtm --workload periodic --set workload.group_size=20", "one point"),
     ("ratebed run --system lb --workload poisson --set slo=2ms --json", "under another objective, for machines"),

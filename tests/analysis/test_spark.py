@@ -36,6 +36,11 @@ def run_python(code, folder, **environment):
     )
 
 
+def test_what_is_set_on_a_cluster_too_is_listed_for_its_users():
+    page = (ROOT / "docs" / "cluster.md").read_text()
+    assert [key for key in spark_start._EVERYWHERE if f"`{key}`" not in page] == []
+
+
 @pytest.mark.slow
 def test_a_java_that_dies_at_start_is_one_line(java_home, tmp_path):
     home = java_home("dying", 17, "echo 'Error: could not reserve enough space' >&2; exit 1")
