@@ -1,4 +1,5 @@
-# Every goal does its own set-up (bootstrap.sh): a checkout, Python >= 3.11 and make are enough.
+# Every goal does its own set-up (bootstrap.sh): a checkout, Python >= 3.11 with venv (Debian: python3-venv), git, make
+# and bash are enough.
 #
 #   SCALE=tiny|quick|paper  OUT=folder  SEED=number  JOBS=number       of `make figures`
 #   PYTHON=python3.12             the interpreter to build .venv with
@@ -47,7 +48,7 @@ help: ## this list
 setup: ## .venv and Java, nothing else
 	@./bootstrap.sh
 
-live: ## and what live testbeds need: Mininet, Redis, nginx … (as root on Debian), Go, the broker, ratelimit
+live: ## and what live testbeds need: Mininet, Redis, a JDK, Maven … (as root on Debian), Go, the broker, ratelimit, Bucket4j
 	@./bootstrap.sh live
 
 figures: setup ## every figure and claim at SCALE=quick, and the report

@@ -3,8 +3,9 @@
 #
 #   ./bootstrap.sh         for running on the virtual testbed
 #   ./bootstrap.sh live    and what live testbeds need: Mininet, Redis, HAProxy, nginx, Serf, ZooKeeper, Docker …, Go (.go),
-#                          the broker (.brokerd), envoyproxy/ratelimit (.ratelimit); and Erlang
-#   ./bootstrap.sh test    and what only tests need: a browser that opens the report, and what looks for its faults (.axe)
+#                          a JDK and Maven, the broker (.brokerd), envoyproxy/ratelimit (.ratelimit), what runs Bucket4j
+#                          (.bucket4j); and Erlang
+#   ./bootstrap.sh test    live, and what only tests need: a browser that opens the report, what looks for its faults (.axe)
 #   ./bootstrap.sh bench   and what benchmarks are compared with (.peers)
 #   ./bootstrap.sh machine     a machine of Ratebed's own, as root: live, Open vSwitch, and the command `ratebed`
 #   ./bootstrap.sh vm      for running on the virtual testbed, and what `make test-vm` makes machines with
@@ -39,12 +40,24 @@ policy=/usr/sbin/policy-rc.d
 ours="by Ratebed's bootstrap.sh, while it installs"
 keep_daemons_down() {
     [ ! -e "$policy" ] || is_our_policy || return 0
-    trap 'rm -f "$policy"' EXIT
-    printf '#!/bin/sh\nexit 101 # %s\n' "$ours" >"$policy"
+    trap lift_our_policy EXIT
+    printf '#!/bin/sh\nexit 101 # %s:%s\n' "$ours" "$(others_installing) $$" >"$policy"
     chmod +x "$policy"
 }
 
 is_our_policy() { grep -qs "$ours" "$policy"; }
+
+# The PIDs of those that install for other checkouts just now, as far as they live.
+others_installing() {
+    local pid
+    for pid in $(sed -n "s/.*$ours://p" "$policy" 2>/dev/null); do
+        [ "$pid" = $$ ] || ! grep -qs bootstrap.sh "/proc/$pid/cmdline" || printf ' %s' "$pid"
+    done
+}
+
+lift_our_policy() {
+    ! is_our_policy || [ -n "$(others_installing)" ] || rm -f "$policy" || true
+}
 
 # --- Python: .venv -----------------------------------------------------------------------------
 
@@ -260,7 +273,7 @@ make_program() {
 # The limiter bucket4j: our few lines of Java, and the jars that testbed/servers/bucket4j/jars.sha256 lists.
 make_bucket4j() {
     install_missing javac default-jdk-headless  mvn maven
-    make_program testbed.servers.bucket4j.build bucket4j-member # in seven minutes at most
+    make_program testbed.servers.bucket4j.build bucket4j-member # in twelve minutes at most
 }
 
 # Apache Pulsar as it is distributed, and its client for Python.
@@ -312,7 +325,7 @@ if command -v flock >/dev/null; then
     exec 9<bootstrap.sh
     flock 9
 fi
-! is_our_policy || rm -f "$policy" # of one that was killed while it installed: no daemon would ever start
+[ "$(id -u)" != 0 ] || lift_our_policy # of one that was killed while it installed: no daemon would ever start
 packages_are_ready || make_packages "${1:-}"
 [ "${1:-}" != packages ] || exit 0
 [ .venv/ourselves -nt pyproject.toml ] || make_ourselves

@@ -12,6 +12,7 @@ from core.errors import MachineError
 from testbed.hosts.capabilities import tool
 
 FETCH_TIMEOUT_S = 1200  # 24 s for 245 MB where the line is good
+JARS_TIMEOUT_S = 600  # 36 s for 17 MB and Maven's own; a limiter may take a quarter of an hour with all that it wants
 _MAVEN = "apt-get install --no-install-recommends maven"
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _OFFLINE = "the first time needs access to Maven's packages"
@@ -28,7 +29,7 @@ class Artifact:
     def fetched(self, folder: Path) -> Path:
         """The file, in ``folder``; MachineError where Maven brings none, or another than the one that is pinned."""
         copy = ["dependency:copy", f"-Dartifact={self.coordinates}", f"-DoutputDirectory={folder}"]
-        _maven(["-ntp", *copy], self.coordinates, cwd=folder)  # no project is meant
+        _maven(["-ntp", *copy], self.coordinates, FETCH_TIMEOUT_S, cwd=folder)  # no project is meant
         _, name, version, *_ = self.coordinates.split(":")
         (file,) = [*folder.glob(f"{name}-{version}*")] or [folder / "nothing"]
         if not file.is_file() or file.stat().st_size != self.size_bytes or _sha512(file) != self.sha512:
@@ -46,17 +47,24 @@ def pinned(sources: Path) -> dict[str, str]:
 def fetch_jars(sources: Path, folder: Path, *words: str, environment: Mapping[str, str] | None = None) -> None:
     """Into ``folder`` the jars that ``pom.xml`` in ``sources`` wants, those of ``pinned`` and no others.
 
-    ``words``: for Maven.  MachineError where it brings other bytes, or nothing.
+    ``words``: for Maven.  MachineError where it brings other bytes, or nothing in time.
     """
     goal = ["-f", str(sources / "pom.xml"), "dependency:copy-dependencies"]
-    _maven([*goal, *words, f"-DoutputDirectory={folder}"], f"jars of {sources.name}", environment=environment)
+    words = (*words, f"-DoutputDirectory={folder}")
+    _maven([*goal, *words], f"jars of {sources.name}", JARS_TIMEOUT_S, environment=environment)
     came = {jar.name: hashlib.sha256(jar.read_bytes()).hexdigest() for jar in folder.glob("*")}
     if others := sorted({name for name, _ in came.items() ^ pinned(sources).items()}):
         what = f"Maven brought other jars than jars.sha256 lists: {', '.join(others)}"
         raise MachineError(what, "remove their copies from Maven's repository, and ask who changed them")
 
 
-def _maven(words: list[str], what: str, cwd: Path | None = None, environment: Mapping[str, str] | None = None) -> None:
+def _maven(
+    words: list[str],
+    what: str,
+    timeout_s: float,
+    cwd: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> None:
     """Run it; MachineError, that says ``what`` is missing, where it is not here, or fails."""
     maven = tool("mvn")
     if maven is None:
@@ -69,10 +77,10 @@ def _maven(words: list[str], what: str, cwd: Path | None = None, environment: Ma
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=FETCH_TIMEOUT_S,
+            timeout=timeout_s,
         )
     except subprocess.TimeoutExpired:
-        raise MachineError(f"mvn was not through in {FETCH_TIMEOUT_S} s", _OFFLINE) from None
+        raise MachineError(f"mvn was not through in {timeout_s} s", _OFFLINE) from None
     if done.returncode:
         said = " ".join(_COLOUR.sub("", done.stdout + done.stderr).split())
         raise MachineError(f"mvn failed: {said[-500:]}", _OFFLINE)

@@ -56,3 +56,9 @@ def test_jars_of_other_bytes_or_names_are_refused(tmp_path: Path, monkeypatch: p
     (tmp_path / "target" / "a.jar").unlink()
     with pytest.raises(MachineError, match=r"other jars than jars\.sha256 lists: [ab]\.jar|mvn failed"):
         fetch_jars(tmp_path, doing(tmp_path, monkeypatch, script))
+
+
+def test_jars_that_do_not_come_in_time_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maven, "JARS_TIMEOUT_S", 0.2)
+    with pytest.raises(MachineError, match=r"mvn was not through in 0\.2 s; the first time needs access"):
+        fetch_jars(tmp_path, doing(tmp_path, monkeypatch, "exec sleep 20"))

@@ -1,0 +1,72 @@
+"""What bootstrap.sh does before it makes anything, in a folder where all that it makes is there."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+POLICY = "/usr/sbin/policy-rc.d"
+OURS = "#!/bin/sh\nexit 101 # by Ratebed's bootstrap.sh, while it installs"
+
+
+def bootstrap(folder: Path, user: int) -> "subprocess.CompletedProcess[str]":
+    """A call for packages that are all there, by root (0) or another; its programs can install nothing."""
+    text = (ROOT / "bootstrap.sh").read_text()
+    assert text.count(POLICY) == 1
+    (folder / "bootstrap.sh").write_text(text.replace(POLICY, str(folder / "policy")))
+    programs = {"id": f"echo {user}", ".venv/bin/python": "echo python3.12", "python": "echo python3.12"}
+    for name, script in programs.items():
+        program = folder / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    (folder / ".venv" / "lib" / "python3.12").mkdir(parents=True)
+    for lock in ("requirements-build.lock", "requirements.lock"):
+        (folder / lock).touch()
+    ready = subprocess.run(["cksum"], input=f"{folder}\n", capture_output=True, text=True, check=True).stdout
+    (folder / ".venv" / "ready").write_text(ready)
+    settings = {"PATH": f"{folder}:/usr/bin:/bin", "PYTHON": str(folder / "python"), "SYSTEM_PACKAGES": "no"}
+    words = ["bash", str(folder / "bootstrap.sh"), "packages"]
+    return subprocess.run(words, env=settings, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize(("user", "text", "left"), [
+    (0, f"{OURS}: 0\n", False),
+    (0, f"{OURS}\n", False),
+    (0, f"{OURS}: {{installer}} 0\n", True),
+    (0, f"{OURS}: {{other}}\n", False),
+    (0, "#!/bin/sh\nexit 101\n", True),
+    (1000, f"{OURS}: 0\n", True),
+])  # fmt: skip
+def test_a_policy_goes_only_by_root_and_once_nobody_installs(tmp_path: Path, user: int, text: str, left: bool) -> None:
+    """One of an installer that was killed, of other checkouts', of a process that has its PID now, the user's own."""
+    policy = tmp_path / "policy"
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+    with subprocess.Popen([*sleeping, "bootstrap.sh"]) as installer, subprocess.Popen(sleeping) as other:
+        policy.write_text(text.format(installer=installer.pid, other=other.pid))
+        try:
+            done = bootstrap(tmp_path, user)
+        finally:
+            installer.kill()
+            other.kill()
+    assert (done.returncode, done.stderr) == (0, "")
+    assert policy.exists() == left
+
+
+def test_of_two_that_install_the_last_one_lifts_the_policy(tmp_path: Path) -> None:
+    """The functions alone, without apt-get: the first that ends leaves it to the other."""
+    policy = tmp_path / "policy"
+    (tmp_path / "bootstrap.sh").write_text((ROOT / "bootstrap.sh").read_text().partition("# --- Python")[0])
+    (tmp_path / "installing").write_text(
+        f". {tmp_path}/bootstrap.sh\npolicy={policy}\nkeep_daemons_down\necho\nread _\n"
+    )
+    words = ["bash", str(tmp_path / "installing"), "bootstrap.sh"]
+    kinds = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, **kinds) as one:
+        assert one.stdout and one.stdout.readline() == "\n"
+        with subprocess.Popen(words, **kinds) as two:
+            assert two.stdout and two.stdout.readline() == "\n"
+            assert one.communicate("\n") and policy.exists()
+            assert two.communicate("\n") and not policy.exists()
