@@ -182,11 +182,11 @@ def held_ns(topology: Topology, faults: Iterable[Fault], from_ns: int = 0) -> in
     """How much longer than a link's own delay faults let the longest way take, for what is under way at an instant.
 
     A fault ends with the next of its kind on the same link, or on all: what it held back last is out by its own hold,
-    which each link of a way has, after that.
+    which each link of a way has, after that.  A link may hold back by both kinds, one after the other.
     """
     kinds = sorted((of for of in faults if isinstance(of, LinkDelay | LinkReordering)), key=lambda of: of.at_ns)
     most_links = max(len(path.links) for path in _paths(topology)) if kinds else 0
-    longest_ns = 0
+    longest_ns = dict.fromkeys((LinkDelay, LinkReordering), 0)
     for number, fault in enumerate(kinds):
         way_ns, links = fault.hold_ns * most_links, {fault.a, fault.b}
         ends_ns = (
@@ -195,8 +195,8 @@ def held_ns(topology: Topology, faults: Iterable[Fault], from_ns: int = 0) -> in
             if type(later) is type(fault) and {later.a, later.b} in (links, {EVERY})
         )
         if min(ends_ns, default=from_ns) + way_ns >= from_ns:
-            longest_ns = max(longest_ns, way_ns)
-    return longest_ns
+            longest_ns[type(fault)] = max(longest_ns[type(fault)], way_ns)
+    return sum(longest_ns.values())
 
 
 def _paths(topology: Topology) -> Iterator[Path]:
