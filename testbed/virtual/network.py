@@ -10,7 +10,8 @@
   rings, all that is missing is sent again, and its wait begins anew once the first of that comes through (Linux's
   TCP without fast retransmit; acknowledgements are not lost).  What came through meanwhile waits at its target.
 * With a crash the node's streams end: what comes through already still arrives, what was missing, or waited for
-  it, is lost; the next life's streams are new ones.  What is doubled stays in order.
+  it, is lost.  With its restart they end again, and with them what was sent to it meanwhile: the next life's streams
+  are new ones.  What is doubled stays in order.
 
 Randomness is named by path; loss, jitter and disorder are apart: traffic of one path shifts no other's.
 """
@@ -114,7 +115,7 @@ class Stream:
         return self._last_arrival_ns
 
     def end(self) -> int:
-        """A crash: how many messages are lost with it."""
+        """How many messages are lost with it."""
         lost_count = len(self.unordered)
         self.unordered.clear()
         return lost_count
@@ -170,8 +171,8 @@ class Network:
             if not isinstance(fault, Handover) or fault.host in ends:
                 route.lead(self._links.state(source, target))
 
-    def crash(self, node: str) -> None:
-        """Streams from and to ``node`` end."""
+    def end_streams(self, node: str) -> None:
+        """Streams from and to ``node`` end: it crashes, or is about to begin anew."""
         for (source, target), route in self._routes.items():
             if node in (source, target):
                 self.lost_count[source] += route.stream.end()

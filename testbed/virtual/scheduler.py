@@ -258,7 +258,7 @@ class EventLoop:
         match fault:
             case Crash(_, node):
                 self._members[node].crash()
-                self._network.crash(node)
+                self._network.end_streams(node)
                 plane = self.carried()
                 if plane is not None:
                     plane.crash(node, self.now_ns)
@@ -271,6 +271,7 @@ class EventLoop:
 
     def _restart(self, member: Member, copy_from: str) -> None:
         self._restarts_count += 1
+        self._network.end_streams(member.name)  # nothing waits behind what was sent to the dead
         member.rejoin(self._boot(self._restarts_count)[member.name])
         state = self._members[copy_from].state_content() if copy_from else None
         self.occur(member, member.start_from(state, again=True))

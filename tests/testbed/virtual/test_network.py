@@ -63,7 +63,7 @@ def carried(
             case Parcel():
                 arrived.append((now_ns, what))
             case Crash(node=node):
-                network.crash(node)
+                network.end_streams(node)
             case _:
                 network.apply(what)
         for at_ns, after in happenings:

@@ -177,6 +177,24 @@ def test_a_stream_does_not_outlive_the_incarnation_it_was_sent_to(
     assert bool(without_starts(log)) is delivered
 
 
+def test_nothing_waits_behind_what_was_sent_to_the_dead() -> None:
+    def script(name: str, event: Event, now_ns: int) -> list[Effect]:
+        return [Send("n2", Note(event.name))] if name == "n1" and isinstance(event, Timer) else []
+
+    loop, log = loop_of(script, transport=Transport.STREAM)
+    loop.fail([Crash(1 * MS, "n2"), Partition(1 * MS, ("n1",)), Restart(20 * MS, "n2"), Heal(30 * MS)])
+    for life, at_ms in (("dead", 10), ("next", 40)):
+        loop.inject("n1", at_ms * MS, Timer(life, at_ms * MS))
+    loop.run(15 * MS)
+    assert loop.is_quiet() is False
+    loop.run(25 * MS)
+    assert loop.is_quiet() is not False
+    loop.run(SECOND)
+    assert [(at_ns, event) for at_ns, _, event in log if isinstance(event, Delivery)] == [
+        (45 * MS, Delivery("n1", Note("next")))
+    ]
+
+
 @pytest.mark.parametrize(
     ("transport", "message", "instants"),
     [
