@@ -40,7 +40,10 @@ class Restart:
 
 @dataclass(frozen=True)
 class Partition:
-    """Nothing passes between the hosts of ``side`` (nodes or hosts) and the others; what is under way arrives."""
+    """Nothing passes between the hosts of ``side`` (nodes or hosts) and the others; what is under way arrives.
+
+    A switch is on no side: whoever is behind it is named.
+    """
 
     at_ns: int
     side: tuple[str, ...]
@@ -196,10 +199,7 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
                     raise SpecError(f"{fault}: {node} is {state}", "crash, then restart")
                 down ^= {node}
             case Partition(_, side):
-                if not side:
-                    raise SpecError(f"{fault}: nobody is cut off", "name the nodes or hosts of one side")
-                for name in side:
-                    topology.host_of(name)
+                _check_side(side, fault, topology)
                 cut.append(side)
             case Heal(_, side):
                 if side and side not in cut:
@@ -218,6 +218,17 @@ def check_faults(faults: Iterable[Fault], topology: Topology) -> list[Fault]:
     return ordered
 
 
+def _check_side(side: tuple[str, ...], fault: Fault, topology: Topology) -> None:
+    if not side:
+        raise SpecError(f"{fault}: nobody is cut off", "name the nodes or hosts of one side")
+    for name in side:
+        if topology.host_of(name) in _switches(topology):
+            joined = [{link.a, link.b} for link in topology.links]
+            hosts = [host.name for host in topology.machines]
+            behind = [host for host in hosts if {host, name} in joined] or hosts
+            raise SpecError(f"{fault}: {name} is a switch", f"name the hosts behind it, as in {', '.join(behind[:3])}")
+
+
 def _check_disturbance(fault: LinkFault) -> None:
     match fault:
         case LinkLoss(_, _, _, chance) | LinkDuplication(_, _, _, chance) | LinkReordering(_, _, _, chance, _):
@@ -234,9 +245,15 @@ def _check_handover(host: str, point: str, fault: Fault, topology: Topology) -> 
     links = [link for link in topology.links if host in (link.a, link.b)]
     if len(links) != 1:
         raise SpecError(f"{fault}: {host} has {len(links)} links", "only a host with one link can move")
-    switches = [other.name for other in topology.hosts if other.role == SWITCH]
+    switches = _switches(topology)
+    if host in switches:
+        raise SpecError(f"{fault}: {host} is a switch", "only a host on which nodes run can move")
     if point not in switches:
         raise SpecError(f"{fault}: no access point {point!r}", hint(point, switches))
+
+
+def _switches(topology: Topology) -> list[str]:
+    return [host.name for host in topology.hosts if host.role == SWITCH]
 
 
 def _known_node(node: str, fault: Fault, topology: Topology) -> None:

@@ -25,6 +25,7 @@ from testbed.faults import (
     read_faults,
 )
 from testbed.nodes.retransmission import RETRANSMIT_MAXIMUM_NS, first_wait_ns, next_wait_ns
+from testbed.topologies.mec import city_mec
 from testbed.topologies.topology import SWITCH, Host, Link, Topology, mesh
 from testbed.virtual.network import Network, Parcel, Stream
 
@@ -339,6 +340,7 @@ def test_unreadable_faults_are_spec_errors(row: dict, names: str) -> None:
         [Restart(1, "n1")],
         [Crash(1, "n1"), Crash(2, "n1")],
         [Partition(1, ("n9",))],
+        [Partition(1, ("n1", "s"))],
         [Heal(1, ("n1",))],
         [Partition(1, ("n1",)), Heal(2), Heal(3, ("n1",))],
         [LinkLoss(1, "n1", "n9", 0.5)],
@@ -346,8 +348,19 @@ def test_unreadable_faults_are_spec_errors(row: dict, names: str) -> None:
     ],
 )
 def test_faults_that_cannot_happen_are_spec_errors(faults: list) -> None:
+    hosts, links = (*TOPOLOGY.hosts, Host("s", role=SWITCH)), (*TOPOLOGY.links, Link("s", "n3"))
     with pytest.raises(SpecError):
-        check_faults(faults, TOPOLOGY)
+        check_faults(faults, Topology("m", hosts, links))
+
+
+@pytest.mark.parametrize(
+    ("switch", "hosts"),
+    [("site1", "broker1, proxy1"), ("cloud", "manager1, store"), ("city", "broker1, broker2, proxy1")],
+)
+def test_who_cuts_off_a_switch_is_told_who_is_behind_it(switch: str, hosts: str) -> None:
+    with pytest.raises(SpecError) as raised:
+        check_faults([Partition(1, (switch,))], city_mec(sites=2))
+    assert raised.value.fix == f"name the hosts behind it, as in {hosts}"
 
 
 def test_a_host_that_moves_takes_its_link_along() -> None:
@@ -388,7 +401,7 @@ def test_a_message_under_repair_takes_the_road_of_its_next_try() -> None:
     assert found == [((200 + 2 * 103 + 3) * MS, parcel("a", "b"))]
 
 
-@pytest.mark.parametrize(("host", "point"), [("nobody", "s"), ("a", "b"), ("a", "nowhere"), ("s", "t")])
+@pytest.mark.parametrize(("host", "point"), [("nobody", "s"), ("a", "b"), ("a", "nowhere"), ("s", "t"), ("u", "t")])
 def test_a_handover_that_cannot_be_is_refused(host: str, point: str) -> None:
     hosts = (Host("a"), Host("b"), *(Host(name, role=SWITCH) for name in ("s", "t", "u")))
     links = (Link("a", "s", 1), Link("b", "t", 2), Link("s", "t", 100), Link("s", "u", 1))
