@@ -9,7 +9,7 @@ from core.clients import Moved
 from core.errors import SpecError
 from core.records import Int64
 from core.seeds import generator
-from core.units import SECOND_NS, duration_ns
+from core.units import NEVER_NS, SECOND_NS, duration_ns
 from studies.coordinates.asked import trips
 from studies.placement.asked import PlacementJournal, PlacementRequest, Recorded, Spell
 from studies.placement.script import deeds_of
@@ -20,7 +20,7 @@ from systems.placement.agent import AgentNode
 from systems.placement.cast import cast_of
 from systems.placement.options import Options
 from testbed.api import Testbed
-from testbed.faults import Heal, LinkDelay, Partition
+from testbed.faults import Crash, Handover, Heal, LinkDelay, Partition, Restart
 from testbed.nodes.journal import NodeJournal
 from testbed.nodes.member import node_seed
 from testbed.topologies.places import EdgeSite
@@ -37,11 +37,16 @@ def check(testbed: Testbed, asked: PlacementRequest) -> None:
     """SpecError where brokers are to wait until topics are drained, or a fault is not one of messages as well.
 
     Those go with a site: clients are on its side of a partition, and links take as long as the topology says.  What
-    links lose is sent again, which takes the control plane longer, and clients, as modelled, not.
+    links lose is sent again, which takes the control plane longer, and clients, as modelled, not.  Clients are as the
+    workload says: it tells them once what they want, and moves their messages with them.
     """
     if asked.config.drain:
         raise SpecError("modelled brokers deliver at once what they have accepted", "leave drain out")
     for fault in asked.faults:
+        if isinstance(fault, Crash | Restart) and fault.node in asked.homes:
+            raise SpecError(f"{fault}: clients are not crashed here", "crash a broker, a manager or the store")
+        if isinstance(fault, Handover) and fault.host in asked.homes:
+            raise SpecError(f"{fault}: its messages would not move", "give a workload whose clients move")
         if isinstance(fault, Partition) and (client := _apart(asked, fault)):
             what = f"partition of {', '.join(fault.side)[:100]}: {client} is on another side than its site's proxy"
             raise SpecError(what, "name a site's proxy and its clients together: messages take the site's way")
@@ -140,7 +145,7 @@ def _cut_spans(asked: PlacementRequest, place: EdgeSite, broker: str) -> tuple[t
             case Heal(at_ns, side):
                 ended = [one for one in since_ns if one == frozenset(map(host_of, side)) or not side]
                 spans += [(since_ns.pop(one), at_ns) for one in ended]
-    return tuple([*spans, *((at_ns, asked.duration_ns) for at_ns in since_ns.values())])
+    return tuple([*spans, *((at_ns, NEVER_NS) for at_ns in since_ns.values())])
 
 
 def _persist(asked: PlacementRequest, brokers: Sequence[str]) -> Persist | None:

@@ -7,11 +7,11 @@ import pytest
 
 from core.clients import Moved
 from core.errors import SpecError
+from core.units import NEVER_NS
 from studies.placement.virtual import _apart, _cut_spans, check
-from testbed.faults import Fault, Heal, LinkDelay, LinkLoss, Partition
+from testbed.faults import Crash, Fault, Handover, Heal, LinkDelay, LinkLoss, Partition, Restart
 
 HOSTS = {"proxy1": "site1", "broker1": "site1", "broker2": "site2", "broker2-agent": "site2"}
-END_NS = 100
 
 
 def apart(*side: str) -> str:
@@ -32,18 +32,28 @@ def test_clients_are_on_the_side_of_their_sites() -> None:
     assert apart("proxy1", "proxy2", "uav") == ""
 
 
-def test_links_that_take_longer_do_so_for_modelled_messages_too() -> None:
-    def asked(*faults: Fault) -> Any:
-        return SimpleNamespace(config=SimpleNamespace(drain=False), faults=faults)
-
+def checked(*faults: Fault) -> None:
+    asked: Any = SimpleNamespace(config=SimpleNamespace(drain=False), faults=faults, homes={"uav": 0})
     testbed: Any = None
-    check(testbed, asked(LinkLoss(1, "*", "*", 0.5), LinkDelay(1, "*", "*", 0)))
+    check(testbed, asked)
+
+
+def test_links_that_take_longer_do_so_for_modelled_messages_too() -> None:
+    checked(LinkLoss(1, "*", "*", 0.5), LinkDelay(1, "*", "*", 0))
     with pytest.raises(SpecError, match="modelled messages take as long as the topology says"):
-        check(testbed, asked(LinkDelay(1, "*", "*", 40)))
+        checked(LinkDelay(1, "*", "*", 40))
+
+
+def test_clients_neither_crash_nor_move_but_as_the_workload_says() -> None:
+    checked(Crash(1, "broker1"), Restart(2, "broker1"), Handover(3, "broker1", "cloud"))
+    with pytest.raises(SpecError, match="clients are not crashed"):
+        checked(Crash(1, "uav"), Restart(2, "uav"))
+    with pytest.raises(SpecError, match="its messages would not move"):
+        checked(Handover(1, "uav", "cloud"))
 
 
 def cut(*faults: Fault) -> tuple[tuple[int, int], ...]:
-    asked: Any = SimpleNamespace(topology=SimpleNamespace(host_of=HOSTS.__getitem__), faults=faults, duration_ns=END_NS)
+    asked: Any = SimpleNamespace(topology=SimpleNamespace(host_of=HOSTS.__getitem__), faults=faults)
     place: Any = SimpleNamespace(proxy="proxy1")
     return _cut_spans(asked, place, "broker2")
 
@@ -53,7 +63,7 @@ def cut(*faults: Fault) -> tuple[tuple[int, int], ...]:
     [
         ((Partition(10, ("broker2",)), Heal(40, ("broker2",))), ((10, 40),)),
         ((Partition(10, ("broker2",)), Heal(40, ())), ((10, 40),)),
-        ((Partition(10, ("broker2",)),), ((10, END_NS),)),
+        ((Partition(10, ("broker2",)),), ((10, NEVER_NS),)),
         ((Partition(10, ("broker2", "proxy1")),), ()),  # on one side
         ((Partition(10, ("broker2",)), Partition(15, ("broker2",)), Heal(20, ("broker2",))), ((10, 20),)),
         ((Partition(10, ("broker2",)), Heal(40, ("broker2-agent",))), ((10, 40),)),  # on one host
