@@ -4,12 +4,13 @@ A producer sends a message at its instant, or as soon as it is attached again; o
 broker accepts what arrives before it fences the topic; what comes later is sent again to the next broker.  Each broker
 serves what it accepts first come first served, ``1 / out_rps`` of a second for each consumer to be served.  A consumer
 that is subscribed gets a message a path's delay later; one that is cut off, when it is subscribed again: the
-subscription outlives the move.  A message's latency counts from its instant until the last consumer has it (ePulsar,
-5.8); a consumer is owed what is served from its first subscription on, until it leaves, and what was to be sent in that
-time and no broker ever accepted: a topic that nobody serves is late with everything.
+subscription outlives the move.  What waits in a broker that crashes is lost, or, where it was stored, goes to whoever
+has the topic next.  A message's latency counts from its instant until the last consumer has it (ePulsar, 5.8); a
+consumer is owed what is served from its first subscription on, until it leaves, and what was to be sent in that time
+and no broker ever accepted: a topic that nobody serves is late with everything.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,7 +32,7 @@ class Roads:
     """Delays between sites and brokers, one way.
 
     ``delay_ns``: int64 (sites, brokers); ``cuts``: (site, broker) -> spans, by their ends, in which nothing passes
-    between them: what is sent then arrives after the end.
+    between them: what is sent then arrives after the end, or at ``NEVER_NS`` where that is it.
     """
 
     brokers: tuple[str, ...]
@@ -46,7 +47,7 @@ class Roads:
             if cut_broker == broker:
                 for start_ns, end_ns in spans:
                     departs[(site == cut_site) & (departs >= start_ns) & (departs < end_ns)] = end_ns
-        there_ns: Int64 = departs + self.access_ns + self.delay_ns[site, broker]
+        there_ns: Int64 = np.minimum(departs + self.access_ns + self.delay_ns[site, broker], NEVER_NS)
         return there_ns
 
 
@@ -56,6 +57,16 @@ class Messages(NamedTuple):
     born_ns: Int64
     accepted_ns: Int64
     broker: Int64  # its number
+
+
+class Turns(NamedTuple):
+    """When a topic's messages had their turn, and when those that wait for a consumer went with their broker.
+
+    int64 arrays (n,).  ``NEVER_NS``: had none before their broker crashed; are stored, or it never crashed.
+    """
+
+    at_ns: Int64
+    gone_ns: Int64
 
 
 _NO_MESSAGES = Messages(*[np.zeros(0, np.int64)] * 3)
@@ -71,16 +82,13 @@ def fates(
     """
     sent = {name: _accepted(plane, spans, roads, until_ns, seed) for name, spans in plane.topics.items()}
     accepted = {name: messages for name, (messages, _) in sent.items()}
-    served = _served(accepted, plane.topics, len(roads.brokers), out_rps)
-    if persist is not None:
-        for name, messages in accepted.items():
-            for broker in range(len(roads.brokers)):
-                mine = np.flatnonzero(messages.broker == broker)
-                stored_ns = served[name][mine] + persist(name, broker, len(mine))
-                served[name][mine] = np.maximum.accumulate(stored_ns)
+    served = _served(plane, accepted, roads.brokers, out_rps, persist)
     return {
         name: of_topic(
-            [_fate(plane, spans, roads, accepted[name], served[name]), _fate_of_left(spans, sent[name][1], until_ns)]
+            [
+                _fate(plane, spans, roads, accepted[name], served[name]),
+                _fate_of_left(spans, _left(*sent[name], served[name].at_ns, until_ns, persist is not None)),
+            ]
         )
         for name, spans in plane.topics.items()
     }
@@ -146,23 +154,49 @@ def _sites(plane: VirtualTopicPlane, client: str, at_ns: Int64) -> Int64:
 
 
 def _served(
-    accepted: Mapping[str, Messages], topics: Mapping[str, TopicSpans], brokers: int, out_rps: float
-) -> dict[str, Int64]:
-    """When each message is served: int64 arrays as ``accepted``; one queue a broker for all topics."""
-    works = {name: _fanout(topics[name], messages) * (SECOND_NS / out_rps) for name, messages in accepted.items()}
-    instants_ns = {name: np.zeros(len(messages.born_ns), np.int64) for name, messages in accepted.items()}
-    for broker in range(brokers):
-        mine = {name: np.flatnonzero(messages.broker == broker) for name, messages in accepted.items()}
-        arrived_ns = np.concatenate([accepted[name].accepted_ns[rows] for name, rows in mine.items()])
-        work_ns = np.concatenate([works[name][rows] for name, rows in mine.items()])
-        order = np.argsort(arrived_ns, kind="stable")
-        served_ns = np.empty(len(order), np.int64)
-        served_ns[order] = _queue(arrived_ns[order], work_ns[order])
-        start = 0
-        for name, rows in mine.items():
-            instants_ns[name][rows] = served_ns[start : start + len(rows)]
-            start += len(rows)
-    return instants_ns
+    plane: VirtualTopicPlane,
+    accepted: Mapping[str, Messages],
+    brokers: Sequence[str],
+    out_rps: float,
+    persist: Persist | None,
+) -> dict[str, Turns]:
+    """When each message is served, in the order of ``accepted``; one queue a broker's life for all topics."""
+    topics = [plane.topics[name] for name in accepted]
+    works = [_fanout(*each) * (SECOND_NS / out_rps) for each in zip(topics, accepted.values(), strict=True)]
+    counts = [len(work) for work in works]
+    together, work_ns = _together(list(accepted.values())), np.concatenate(works)
+    arrived_ns, broker = together.accepted_ns, together.broker  # where it waits, and since when
+    topic, (served_ns, gone_ns) = np.repeat(np.arange(len(counts)), counts), np.full((2, len(arrived_ns)), NEVER_NS)
+    lives = [(end_ns, number) for number, name in enumerate(brokers) for end_ns in (*plane.crashes_ns[name], NEVER_NS)]
+    for end_ns, number in sorted(lives):  # what one leaves goes to one that ends later
+        mine = np.flatnonzero((broker == number) & (arrived_ns < end_ns) & (served_ns == NEVER_NS))
+        mine = mine[np.argsort(arrived_ns[mine], kind="stable")]
+        done_ns = _queue(arrived_ns[mine], work_ns[mine])
+        is_done = done_ns < end_ns
+        served_ns[mine[is_done]], left = done_ns[is_done], mine[~is_done]
+        arrived_ns[left] = NEVER_NS
+        if persist is None:
+            gone_ns[mine] = end_ns
+            continue
+        for which in np.unique(topic[left]).tolist():
+            after = next((span for span in topics[which].open if span.end_ns > end_ns), None)
+            if after is not None:
+                its = left[topic[left] == which]
+                arrived_ns[its], broker[its] = max(end_ns, after.start_ns), brokers.index(after.broker)
+    served, gone, where = (np.split(column, np.cumsum(counts)[:-1]) for column in (served_ns, gone_ns, broker))
+    if persist is not None:
+        served = [_stored(*each, persist) for each in zip(accepted, served, where, strict=True)]
+    return dict(zip(accepted, map(Turns, served, gone), strict=True))
+
+
+def _stored(topic: str, served_ns: Int64, broker: Int64, persist: Persist) -> Int64:
+    """When a topic's messages, whose turn came then, are stored and go on."""
+    stored_ns = served_ns.copy()
+    for number in np.unique(broker).tolist():
+        mine = np.flatnonzero(broker == number)
+        mine = mine[np.argsort(served_ns[mine], kind="stable")]
+        stored_ns[mine] = np.maximum.accumulate(served_ns[mine] + persist(topic, number, len(mine)))
+    return np.minimum(stored_ns, NEVER_NS)
 
 
 def _queue(arrived_ns: Int64, work_ns: NDArray[np.float64]) -> Int64:
@@ -187,9 +221,10 @@ def _fanout(topic: TopicSpans, messages: Messages) -> NDArray[np.float64]:
 # --- to the consumers --------------------------------------------------------------------------------
 
 
-def _fate(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, messages: Messages, served_ns: Int64) -> Fate:
-    order = np.argsort(served_ns, kind="stable")
-    served_ns, born_ns = served_ns[order], messages.born_ns[order]
+def _fate(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, messages: Messages, served: Turns) -> Fate:
+    """Of messages that are served, if somebody is owed them."""
+    order = np.argsort(served.at_ns, kind="stable")
+    (served_ns, gone_ns), born_ns = (column[order] for column in served), messages.born_ns[order]
     count = len(order)
     last_ns, late, consumers = np.full(count, -1, np.int64), np.zeros(count, np.int64), np.zeros(count, np.int64)
     for (client, role), wanted in topic.wanted.items():
@@ -200,22 +235,29 @@ def _fate(plane: VirtualTopicPlane, topic: TopicSpans, roads: Roads, messages: M
             if not spans:
                 continue
             low, high = np.searchsorted(served_ns, (spans[0].start_ns, span.end_ns))
-            received_ns = _received(plane, roads, client, spans, served_ns[low:high])
+            mine = Turns(served_ns[low:high], gone_ns[low:high])
+            received_ns = _received(plane, roads, client, spans, mine)
             consumers[low:high] += 1
             late[low:high] += received_ns - born_ns[low:high] > topic.load.bound_ns
             last_ns[low:high] = np.maximum(last_ns[low:high], received_ns)
-    mine = np.flatnonzero(consumers)
-    mine = mine[np.argsort(born_ns[mine], kind="stable")]
-    latency_ns = np.where(last_ns[mine] >= NEVER_NS, -1, last_ns[mine] - born_ns[mine])
-    return Fate(born_ns[mine], latency_ns, late[mine], consumers[mine])
+    owed = np.flatnonzero(consumers)
+    owed = owed[np.argsort(born_ns[owed], kind="stable")]
+    latency_ns = np.where(last_ns[owed] >= NEVER_NS, -1, last_ns[owed] - born_ns[owed])
+    return Fate(born_ns[owed], latency_ns, late[owed], consumers[owed])
 
 
-def _fate_of_left(topic: TopicSpans, born_ns: Int64, until_ns: int) -> Fate:
-    """Of messages that no broker accepted: whoever is owed them never had them.
+def _left(messages: Messages, refused_ns: Int64, served_ns: Int64, until_ns: int, is_stored: bool) -> Int64:
+    """When those were born, in order, that no broker accepted, or that went with one.
 
-    Without those of the last seconds of the run: somebody may be about to take them.
+    Without those of the last seconds of the run that somebody may be about to take: what is stored, or not accepted.
     """
-    born_ns = born_ns[born_ns < until_ns - UNFINISHED_NS]
+    gone_ns, until_ns = messages.born_ns[served_ns == NEVER_NS], until_ns - UNFINISHED_NS
+    gone_ns = gone_ns[(gone_ns < until_ns) | (not is_stored)]
+    return np.sort(np.concatenate([refused_ns[refused_ns < until_ns], gone_ns]))
+
+
+def _fate_of_left(topic: TopicSpans, born_ns: Int64) -> Fate:
+    """Of messages that nobody has: whoever is owed them never had them."""
     consumers = np.zeros(len(born_ns), np.int64)
     for (client, role), wanted in topic.wanted.items():
         for span in wanted if role is Role.CONSUMER else ():
@@ -231,15 +273,16 @@ def _spans_in(topic: TopicSpans, client: str, wanted: Span) -> list[Span]:
     return [one for one in topic.subscribed.get(client, []) if wanted.start_ns <= one.start_ns < wanted.end_ns]
 
 
-def _received(plane: VirtualTopicPlane, roads: Roads, client: str, spans: list[Span], served_ns: Int64) -> Int64:
-    """When a consumer has each message; ``NEVER_NS`` where it was cut off and did not come back."""
+def _received(plane: VirtualTopicPlane, roads: Roads, client: str, spans: list[Span], served: Turns) -> Int64:
+    """When a consumer has each message; ``NEVER_NS`` where it was cut off and did not come back, or not in time."""
     starts, ends = (np.array([getattr(span, name) for span in spans]) for name in ("start_ns", "end_ns"))
-    number = np.searchsorted(ends, served_ns, side="right")
-    received_ns = np.full(len(served_ns), NEVER_NS, np.int64)
+    number = np.searchsorted(ends, served.at_ns, side="right")
+    received_ns = np.full(len(number), NEVER_NS)
     for i, span in enumerate(spans):
         low, high = np.searchsorted(number, (i, i + 1))
-        departs_ns = np.maximum(served_ns[low:high], starts[i])
+        departs_ns = np.maximum(served.at_ns[low:high], starts[i])
         broker = roads.brokers.index(span.broker)
         arrivals_ns = roads.arrivals(departs_ns, _sites(plane, client, departs_ns), broker)
-        received_ns[low:high] = np.maximum.accumulate(arrivals_ns)
+        is_there = departs_ns < served.gone_ns[low:high]
+        received_ns[low:high] = np.where(is_there, np.maximum.accumulate(arrivals_ns), NEVER_NS)
     return received_ns

@@ -73,6 +73,7 @@ class VirtualTopicPlane:
     ):
         self.brokers, self.now_ns = brokers, 0
         self.machine, self.out_rps = machine or BrokerMachine(), out_rps
+        self.crashes_ns = {broker: list[int]() for broker in brokers}
         self._waiting_count = dict.fromkeys(brokers, 0.0)
         self._size_bytes = mean(topic.size_bytes for topic in load.topics)
         self._reported_ns = 0
@@ -140,7 +141,10 @@ class VirtualTopicPlane:
                 raise SystemFault(f"{node} commanded {command}", "see systems.placement.messages")
 
     def crash(self, node: str, now_ns: int) -> None:
-        """What the node accepted, sent or served ends."""
+        """What the node accepted, sent or served ends, and what waits in a broker goes with it."""
+        if node in self.crashes_ns:
+            self.crashes_ns[node].append(now_ns)
+            self._waiting_count[node] = 0.0
         for topic in self.topics.values():
             topic.leave(node, now_ns)
             _end(topic.attached.get(node, []), now_ns)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from core.clients import Happening, Joined, Left, Moved, Role, TopicLoad
 from core.errors import SystemFault
-from core.units import MILLISECOND_NS, SECOND_NS
+from core.units import MILLISECOND_NS, NEVER_NS, SECOND_NS
 from systems.placement.messages import Attach, Detach, Fence, Open, Subscribed, Traffic, Unsubscribed, Used
 from testbed.brokers.machine import BrokerMachine
 from testbed.virtual.topic_kernel import Roads, fates
@@ -135,6 +135,49 @@ def test_cuts_that_overlap_hold_messages_until_the_last_one_ends() -> None:
     np.testing.assert_array_equal(fate.latency_ns[held], 600 * MS - fate.born_ns[held] + 31 * MS)
 
 
+def test_what_is_sent_into_a_cut_that_lasts_never_comes() -> None:
+    """The producer is cut off from the one broker, a consumer from the other."""
+    for cut, broker in (((0, 0), "broker1"), ((1, 1), "broker2")):
+        plane = plane_of(Load())
+        start(plane, broker, 0)
+        roads = Roads(BROKERS, 8 * MS, ROADS.delay_ns, {cut: ((5 * SECOND_NS, NEVER_NS),)})
+        fate = fates(plane, roads, 20 * SECOND_NS, 1e15, 1)["t0"]
+        before = fate.latency_ns >= 0
+        assert fate.born_ns[before].max() == pytest.approx(5 * SECOND_NS, abs=40 * MS)
+        assert (fate.born_ns[~before].min() > fate.born_ns[before].max()) and (fate.late_count[~before] == 1).all()
+        assert fate.born_ns[~before].max() > 9.9 * SECOND_NS
+
+
+def test_what_waits_in_a_broker_that_crashes_goes_with_it() -> None:
+    """20 a second come, 10 go on: 110 of 220 wait after 11 s."""
+    at_ns, back_ns = 11 * SECOND_NS, 15 * SECOND_NS
+    plane = plane_of(Load(rate_rps=20.0))
+    start(plane, "broker1", 0)
+    plane.crash("broker1", at_ns)
+    plane.actuate("p", Detach("t0"), at_ns)
+    start(plane, "broker1", back_ns)
+    for persist, lost_count in ((None, 110), (lambda topic, broker, count: np.zeros(count, np.int64), 0)):
+        fate = fates(plane, ROADS, 30 * SECOND_NS, 10.0, 1, persist)["t0"]
+        assert len(fate.born_ns) == 600
+        received_ns = np.where(fate.latency_ns < 0, NEVER_NS, fate.born_ns + fate.latency_ns)
+        old_ns, new_ns = np.split(received_ns, [np.searchsorted(fate.born_ns, at_ns - 8 * MS)])
+        assert np.count_nonzero(old_ns == NEVER_NS) == pytest.approx(lost_count, abs=2)
+        assert not ((old_ns > at_ns + 31 * MS) & (old_ns < back_ns)).any()
+        assert lost_count == 0 or old_ns[old_ns < NEVER_NS].max() <= at_ns + 31 * MS
+        begin_ns = back_ns if lost_count else back_ns + 11 * SECOND_NS  # what is stored comes first
+        assert new_ns.min() == pytest.approx(begin_ns + (100 + 31) * MS, abs=250 * MS)
+
+
+def test_what_waited_in_a_broker_that_crashed_is_nothing_to_its_next_life() -> None:
+    plane = VirtualTopicPlane(Load(), BROKERS, Load().joins, BrokerMachine(), out_rps=10.0)
+    start(plane, "broker1", 0)
+    plane.advance(SECOND_NS)
+    assert plane.report()
+    plane.crash("broker1", SECOND_NS)
+    plane.advance(SECOND_NS + MS)
+    assert dict(plane.report())["broker1"] == Used(0.0, 0.0, 0.0)
+
+
 def test_rates_are_those_of_who_is_connected() -> None:
     plane = plane_of(Load(consumers=2))
 
@@ -180,7 +223,7 @@ INSTANTS = st.integers(0, 1_000).map(lambda n: n * MS)
 
 @st.composite
 def histories(draw: st.DrawFn) -> VirtualTopicPlane:
-    """Two topics that wander between two brokers; clients that move, are cut off for a while, or crash."""
+    """Two topics that wander between two brokers, which may crash; clients that move, or are cut off."""
     load = Load(topics=2, consumers=2, rate_rps=draw(st.sampled_from((40.0, 137.0))))
     moves = sorted(
         draw(st.lists(st.tuples(INSTANTS, st.sampled_from(tuple(load.homes)), st.integers(0, 1)), max_size=4))
@@ -189,26 +232,38 @@ def histories(draw: st.DrawFn) -> VirtualTopicPlane:
     happenings: list[Happening] = [Moved(*move) for move in moves]
     if leaves:
         happenings += [Left(leaves, "c1", "t0", Role.CONSUMER), Joined(leaves + 1, "c1", "t0", Role.CONSUMER)]
-    plane = plane_of(load, *happenings)
+    deeds: list[tuple[int, str, object]] = []  # a command of a node, or its crash
     for topic in ("t0", "t1"):
         broker, now_ns = draw(st.sampled_from(BROKERS)), draw(st.integers(0, 200)) * MS
-        start(plane, broker, now_ns, 2, topic)
+        begun = [(broker, Open(topic)), ("p", Attach(topic, broker))]
+        deeds += [(now_ns, *deed) for deed in [*begun, *((broker, Subscribed(topic, name)) for name in ("c1", "c2"))]]
         for _ in range(draw(st.integers(0, 3))):
             now_ns += draw(st.integers(1, 300)) * MS
-            plane.actuate(broker, Fence(topic), now_ns)
-            plane.actuate("p", Detach(topic), now_ns + draw(st.integers(0, 20)) * MS)
+            deeds.append((now_ns, broker, draw(st.sampled_from((Fence(topic), None)))))
+            deeds.append((now_ns + draw(st.integers(0, 20)) * MS, "p", Detach(topic)))
             broker, now_ns = draw(st.sampled_from(BROKERS)), now_ns + draw(st.integers(20, 200)) * MS
-            plane.actuate(broker, Open(topic), now_ns)
-            plane.actuate("p", Attach(topic, broker), now_ns + draw(st.integers(0, 30)) * MS)
+            deeds.append((now_ns, broker, Open(topic)))
+            deeds.append((now_ns + draw(st.integers(0, 30)) * MS, "p", Attach(topic, broker)))
             for name in draw(st.permutations(("c1", "c2")))[: draw(st.integers(1, 2))]:
-                plane.actuate(broker, Subscribed(topic, name), now_ns + draw(st.integers(0, 30)) * MS)
+                deeds.append((now_ns + draw(st.integers(0, 30)) * MS, broker, Subscribed(topic, name)))
+    plane = plane_of(load, *happenings)
+    for at_ns, node, command in sorted(deeds, key=lambda deed: deed[0]):
+        if command is None:
+            plane.crash(node, at_ns)
+        else:
+            plane.actuate(node, command, at_ns)
     return plane
 
 
 @settings(max_examples=60, deadline=None)
 @given(histories(), st.sampled_from((1e15, 3_000.0, 300.0)), st.integers(0, 5))
 def test_arrays_are_as_one_by_one(plane: VirtualTopicPlane, out_rps: float, seed: int) -> None:
-    roads = Roads(BROKERS, 8 * MS, ROADS.delay_ns, {(1, 0): ((100 * MS, 250 * MS), (200 * MS, 300 * MS))})
+    roads = Roads(
+        BROKERS,
+        8 * MS,
+        ROADS.delay_ns,
+        {(1, 0): ((100 * MS, 250 * MS), (200 * MS, 300 * MS)), (0, 1): ((700 * MS, NEVER_NS),)},
+    )
     until_ns = SECOND_NS if seed else 11 * SECOND_NS
     found = fates(plane, roads, until_ns, out_rps, seed)
     for name, expected in topic_twin.fates(plane, roads, until_ns, out_rps, seed).items():

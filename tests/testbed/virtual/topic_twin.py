@@ -30,13 +30,18 @@ def fates(plane: VirtualTopicPlane, roads: Roads, until_ns: int, out_rps: float,
                         accepted.append((at_ns, number, name, born_ns, broker))
                     elif born_ns < until_ns - UNFINISHED_NS:
                         left[name].append(born_ns)
-    served: dict[str, list[tuple[int, int]]] = {name: [] for name in plane.topics}
-    free_ns = dict.fromkeys(roads.brokers, 0.0)
+    served: dict[str, list[tuple[int, int, int]]] = {name: [] for name in plane.topics}
+    free_ns: dict[tuple[str, int], float] = {}  # broker, and when it ends
     for at_ns, _, name, born_ns, broker in sorted(accepted, key=lambda row: row[:2]):
         spans = [span for spans in plane.topics[name].subscribed.values() for span in spans]
         fanout = sum(span.start_ns <= at_ns < span.end_ns for span in spans)
-        free_ns[broker] = max(free_ns[broker], at_ns) + fanout * 1e9 / out_rps
-        served[name].append((int(-(-(free_ns[broker] - 1e-3) // 1)), born_ns))
+        life = broker, next((end_ns for end_ns in plane.crashes_ns[broker] if end_ns > at_ns), NEVER_NS)
+        free_ns[life] = max(free_ns.get(life, 0.0), at_ns) + fanout * 1e9 / out_rps
+        served_ns = int(-(-(free_ns[life] - 1e-3) // 1))
+        if served_ns < life[1]:
+            served[name].append((served_ns, born_ns, life[1]))
+        else:
+            left[name].append(born_ns)
     return {
         name: sorted([*_fates(plane, plane.topics[name], roads, rows), *_missed(plane.topics[name], left[name])])
         for name, rows in served.items()
@@ -68,7 +73,7 @@ def _arrival(plane: VirtualTopicPlane, roads: Roads, client: str, broker: str, a
     for start_ns, end_ns in roads.cuts.get((site, number), ()):
         if start_ns <= departs_ns < end_ns:
             departs_ns = end_ns
-    return departs_ns + roads.access_ns + int(roads.delay_ns[site, number])
+    return min(departs_ns + roads.access_ns + int(roads.delay_ns[site, number]), NEVER_NS)
 
 
 def _sent(
@@ -99,14 +104,14 @@ def _sent(
     return found
 
 
-def _fates(plane: VirtualTopicPlane, topic: Any, roads: Roads, served: list[tuple[int, int]]) -> list[Fate]:
+def _fates(plane: VirtualTopicPlane, topic: Any, roads: Roads, served: list[tuple[int, int, int]]) -> list[Fate]:
     received: list[list[int]] = [[] for _ in served]
     served.sort(key=lambda row: row[0])
     for (client, role), wanted in topic.wanted.items():
         for span in wanted if role is Role.CONSUMER else []:
             mine = [one for one in topic.subscribed.get(client, []) if span.start_ns <= one.start_ns < span.end_ns]
             last_ns: dict[int, int] = {}
-            for row, (served_ns, _) in enumerate(served):
+            for row, (served_ns, _, gone_ns) in enumerate(served):
                 if not mine or not mine[0].start_ns <= served_ns < span.end_ns:
                     continue
                 after = [i for i, one in enumerate(mine) if one.end_ns > served_ns]
@@ -115,9 +120,10 @@ def _fates(plane: VirtualTopicPlane, topic: Any, roads: Roads, served: list[tupl
                     one = mine[after[0]]
                     at_ns = _arrival(plane, roads, client, one.broker, max(served_ns, one.start_ns))
                     at_ns = last_ns[after[0]] = max(at_ns, last_ns.get(after[0], 0))
+                    at_ns = at_ns if max(served_ns, one.start_ns) < gone_ns else NEVER_NS
                 received[row].append(at_ns)
     found = []
-    for (_, born_ns), instants in zip(served, received, strict=True):
+    for (_, born_ns, _), instants in zip(served, received, strict=True):
         if instants:
             late = sum(at_ns - born_ns > topic.load.bound_ns for at_ns in instants)
             last = max(instants)
