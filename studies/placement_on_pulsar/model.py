@@ -134,6 +134,7 @@ class ModelledPulsar:
         self._rng, self._cores = rng, _Cores(costs.cores)
         self._trip_ns = {name: 2 * asked.topology.path(name, store).one_way_delay_ns for name in names}
         self._period_ns = round(SECOND_NS / asked.load.topics[0].rate_rps)  # topics are alike
+        self._open_fences_ns: list[int] = []  # since when
         self._body: PulsarBody | None = None
 
     def begin(self, body: PulsarBody) -> None:
@@ -178,6 +179,7 @@ class ModelledPulsar:
     # --- a move ------------------------------------------------------------------------------------------
 
     def _transfer(self, move: _Move) -> None:
+        self._open_fences_ns.append(self._now_ns)
         self._after(move.source, self.costs.hand, self._handed, move, self._now_ns)
 
     def _handed(self, move: _Move, fenced_ns: int) -> None:
@@ -187,6 +189,7 @@ class ModelledPulsar:
         self._after(move.source, self.costs.answer, self._answered, move)
 
     def _plain(self, move: _Move) -> None:
+        self._open_fences_ns.append(self._now_ns)
         target = self.names[int(self._rng.integers(len(self.names)))]  # by load, which is even
         self._after(move.source, self.costs.free, self._answered, move)
         self._after(target, self.costs.find, self._found, move._replace(target=target), self._now_ns)
@@ -226,6 +229,7 @@ class ModelledPulsar:
     def _flows(self, move: _Move, fenced_ns: int) -> None:
         now_ns, topic = self._now_ns, move.topic
         topic.fenced.append(Fenced(fenced_ns, now_ns))
+        self._open_fences_ns.remove(fenced_ns)
         before_ns = self._rng.integers(self._period_ns)  # since the last delivery
         gap_ns = max(now_ns - fenced_ns + int(before_ns), self._period_ns)
         self._sample(move.asked_ns, topic.name, "delivery_gap_ns", gap_ns)
@@ -261,6 +265,10 @@ class ModelledPulsar:
         return self._there.now_ns
 
     # --- what came of it ---------------------------------------------------------------------------------
+
+    def is_fenced(self, at_ns: int) -> bool:
+        """Whether a topic was fenced before this instant that has not flowed since."""
+        return any(fenced_ns < at_ns for fenced_ns in self._open_fences_ns)
 
     def pasts(self, until_ns: int) -> dict[str, TopicPast]:
         """Of all topics."""

@@ -1,6 +1,7 @@
 """A control plane that places the topics of a modelled Pulsar (``model``), in virtual time."""
 
 from core.errors import SpecError
+from core.units import SECOND_NS
 from studies.placement.asked import Spell
 from studies.placement.virtual import REPORT_NS, booted
 from studies.placement_on_pulsar.asked import PulsarJournal, PulsarRequest
@@ -40,15 +41,15 @@ def run(asked: PulsarRequest, costs: PulsarCosts = FITTED) -> PulsarJournal:
     loop.fail([*asked.handovers(), *asked.faults])
     loop.report_every(REPORT_NS)
     journal = loop.run(asked.duration_ns)
-    pasts = plane.pasts(asked.duration_ns)
-    fates, latency_ns = ModelledMessages(asked, plane.ways, pasts).told()
-    spells = sorted((spell for past in pasts.values() for spell in past.spells), key=_by_time)
+    spells = sorted((spell for past in plane.pasts(asked.duration_ns).values() for spell in past.spells), key=_by_time)
     samples = sorted([*journal.samples, *plane.samples], key=lambda row: row[:3])
     steps = sorted(plane.steps, key=lambda step: (step.start_ns, step))
     downtimes = sorted(plane.downtimes, key=lambda one: (one.start_ns, one))
-    return PulsarJournal(
-        samples, spells, fates, journal.faults, steps=steps, downtimes=downtimes, latency_ns=latency_ns
-    )
+    faults = list(journal.faults)
+    while plane.is_fenced(asked.duration_ns):  # what was sent by then comes when the move is over
+        loop.run(loop.now_ns + SECOND_NS)
+    fates, latency_ns = ModelledMessages(asked, plane.ways, plane.pasts(loop.now_ns)).told()
+    return PulsarJournal(samples, spells, fates, faults, steps=steps, downtimes=downtimes, latency_ns=latency_ns)
 
 
 def _by_time(spell: Spell) -> tuple[int, str]:

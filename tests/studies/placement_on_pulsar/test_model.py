@@ -69,6 +69,24 @@ def test_a_plain_unload_closes_when_it_fences() -> None:
     assert all(gap >= 13 * TRIP_MS for gap in found["delivery_gap_ns"])
 
 
+@pytest.mark.parametrize(("system", "outage_ms"), [("epulsar", 12 * TRIP_MS), ("pulsar", 13 * TRIP_MS)])
+def test_what_is_sent_to_a_topic_that_is_fenced_at_the_end_comes_when_it_flows(system: str, outage_ms: float) -> None:
+    whole = virtual.run(asked(system), WORKLESS)
+    fenced_ns = min(step.start_ns for step in whole.steps) + round(TRIP_MS * MILLISECOND_NS)
+    spec = fig7._on_pulsar(system, 8, 10, 1)
+    study = {**spec.study_options, "duration": f"{fenced_ns + 150 * MILLISECOND_NS}ns"}
+    request = asked_of(resolve(msgspec.structs.replace(spec, seed=3, study_options=study)))[1]
+    journal = virtual.run(request, WORKLESS)
+    held = [
+        (born_ns + latency_ns)
+        for fate in journal.fates.values()
+        for born_ns, latency_ns in zip(fate.born_ns, fate.latency_ns, strict=True)
+        if latency_ns > 20 * MILLISECOND_NS
+    ]
+    assert held and {round((at_ns - fenced_ns) / MILLISECOND_NS) for at_ns in held} == {round(outage_ms)}
+    assert journal.spells[-1].end_ns == request.duration_ns == max(at_ns for at_ns, *_ in journal.samples)
+
+
 def test_moves_at_a_time_share_the_cores_and_are_done_sooner() -> None:
     busy = replace(WORKLESS, hand=MoveStep(4, 40.0))
     alone, together = (by_metric(virtual.run(asked("epulsar", executors), busy)) for executors in (1, 16))
