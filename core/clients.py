@@ -2,10 +2,12 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from core.errors import SpecError
+from core.limits import HAPPENINGS
 from core.records import Int64
 from core.units import SECOND_NS
 
@@ -82,3 +84,21 @@ class ClientLoad(Protocol):
         Asking twice gives the same; a longer ask has the shorter one's answer at its beginning.
         """
         ...
+
+
+@runtime_checkable
+class ChangingLoad(Protocol):
+    """One whose clients come, go or move: ``change_rps`` happenings a second are expected, or fewer."""
+
+    @property
+    def change_rps(self) -> float:
+        """See the class."""
+        ...
+
+
+def check_changes(load: ClientLoad, until_ns: int) -> None:
+    """SpecError where a load has more happenings up to an instant than a run can hold."""
+    count = load.change_rps * until_ns / SECOND_NS if isinstance(load, ChangingLoad) else 0.0
+    if count > HAPPENINGS:
+        what = f"clients come, go and move some {count:,.0f} times"
+        raise SpecError(what, f"give at most {HAPPENINGS:,}: longer stays, fewer clients, or a shorter run")

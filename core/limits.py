@@ -22,7 +22,8 @@ Rps = Annotated[float, Meta(ge=1e-9, le=1e9, description="give 1e-9 to 1e9 a sec
 Factor = Annotated[float, Meta(le=1e9, description="give at most a thousand million")]
 
 CLIENTS = 10_000  # of a run in all
-SUBSCRIPTIONS = 1_000_000  # of clients to topics
+SUBSCRIPTIONS = 400_000  # of clients to topics
+HAPPENINGS = 500_000  # of clients of topics, within a run
 ROWS = 10_000_000  # of an array that a plan holds
 
 

@@ -60,6 +60,7 @@ def check_all(specs: Iterable[RunSpec]) -> None:
 
 def check_point(point: Point) -> None:
     """SpecError where the point cannot be run."""
+    load_study(point.spec.study).body(point.testbed)  # first, as what is asked may be long to say
     study, asked = asked_of(point)
     study.check(point.testbed, asked)
 

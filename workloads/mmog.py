@@ -12,6 +12,7 @@ import numpy as np
 from core.clients import Happening, Joined, Left, Role
 from core.limits import SUBSCRIPTIONS, ByteCount, ClientCount, HostCount, Rps, check_product
 from core.seeds import generator
+from core.units import SECOND_NS
 from workloads.api import Offer, Workload, require, span_of
 from workloads.client_load import check_counts, check_topics, in_order, seconds_ns, topic
 
@@ -34,22 +35,32 @@ class MmogConfig:
     def __post_init__(self) -> None:
         check_counts(avatars=self.avatars, groups=self.groups, sites=self.sites)
         check_product("workload mmog", SUBSCRIPTIONS, avatars=self.avatars, others=self.avatars // self.groups)
-        stay_of(self.stay)
+        stay_spans_ns(self.stay)
         check_topics(self.rate_rps, self.size_bytes, self.bound)
 
 
-def stay_of(text: str) -> Callable[[np.random.Generator], int] | None:
-    """Draws a stay in ns, written as ``uniform:FROM:TO`` or ``exponential:MEAN``; None for ``forever``."""
+def stay_spans_ns(text: str) -> list[int]:
+    """Those of a stay, written as ``uniform:FROM:TO`` or ``exponential:MEAN``; their mean is its mean.
+
+    ``forever`` has none.
+    """
     kind, *spans = text.split(":")
     if text == FOREVER:
-        return None
+        return []
     require((kind, len(spans)) in (("uniform", 2), ("exponential", 1)), "stay", text, _STAYS)
     spans_ns = [span_of("stay", span) for span in spans]
     require(0 < spans_ns[0] <= spans_ns[-1], "stay", text, "give spans above 0, the shorter one first")
-    if kind == "uniform":
-        low_ns, high_ns = spans_ns
-        return lambda rng: int(rng.integers(low_ns, high_ns, endpoint=True))
-    return lambda rng: seconds_ns(rng.exponential(spans_ns[0] / 1e9))
+    return spans_ns
+
+
+def stay_of(text: str) -> Callable[[np.random.Generator], int] | None:
+    """Draws a stay in ns; None for ``forever``."""
+    match stay_spans_ns(text):
+        case [low_ns, high_ns]:
+            return lambda rng: int(rng.integers(low_ns, high_ns, endpoint=True))
+        case [mean_ns]:
+            return lambda rng: seconds_ns(rng.exponential(mean_ns / 1e9))
+    return None
 
 
 class Mmog:
@@ -62,6 +73,15 @@ class Mmog:
         self.homes = {name: int(generator(seed, "mmog", "site", name).integers(config.sites)) for name in names}
         self.topics = tuple(topic(name, config.rate_rps, config.size_bytes, config.bound) for name in names)
         self.site_count = config.sites
+
+    @property
+    def change_rps(self) -> float:
+        """Who changes groups leaves the others of one and joins those of the next; and they leave and join it."""
+        config, spans_ns = self.config, stay_spans_ns(self.config.stay)
+        if not spans_ns or config.groups == 1:
+            return 0.0
+        pairs = 1 + 4 * (config.avatars - 1) / config.groups
+        return config.avatars * pairs * SECOND_NS * len(spans_ns) / sum(spans_ns)
 
     def groups(self, until_ns: int) -> dict[str, list[tuple[int, int]]]:
         """Avatar -> the groups that it joins by ``until_ns``, with the instants; the first at 0."""

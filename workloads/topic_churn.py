@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from core.clients import Happening, Role
 from core.limits import ClientCount
 from core.seeds import generator
+from core.units import SECOND_NS
 from workloads.api import Offer, Workload, require, span_of
 from workloads.client_load import in_order, interval, seconds_ns
 from workloads.static_topics import StaticTopics, StaticTopicsConfig
@@ -45,6 +46,13 @@ class TopicChurn(StaticTopics):
 
     config: TopicChurnConfig
 
+    @property
+    def change_rps(self) -> float:
+        """Clients come and go with their topic; consumers of their own accord, too."""
+        config = self.config
+        of_topics = (config.producers + config.consumers) * _turns_rps(config.topic_life, config.topic_gap)
+        return config.topics * (of_topics + config.consumers * _turns_rps(config.consumer_life, config.consumer_gap))
+
     def happenings(self, until_ns: int) -> list[Happening]:
         """Producers are on a topic whenever it is there; consumers when they want it, too."""
         config = self.config
@@ -76,6 +84,11 @@ class TopicChurn(StaticTopics):
                 spans.append((at_ns, end_ns if end_ns <= until_ns else None))
             at_ns, there = end_ns, not there
         return spans
+
+
+def _turns_rps(life: str, gap: str) -> float:
+    """How often a second somebody comes or goes."""
+    return 0.0 if life == FOREVER else 2 * SECOND_NS / (span_of("life", life) + span_of("gap", gap))
 
 
 def _common(left: list[Interval], right: list[Interval]) -> list[Interval]:

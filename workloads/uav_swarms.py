@@ -6,6 +6,9 @@ cross the border between two zones.  Zones are the cells of the k-means centres 
 
 import math
 from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
 
 from core.clients import Happening, Joined, Moved, Role
 from core.limits import CLIENTS, ByteCount, ClientCount, Factor, HostCount, Rps, check_product
@@ -64,7 +67,7 @@ class UavSwarms:
     def __init__(self, config: UavSwarmsConfig, seed: int):
         towers = config.map()
         self.towers, self.skipped = towers.km, towers.skipped
-        self.zones = Zones(k_means(self.towers, config.zones, generator(config.city, "zones", config.zones)))
+        self.zones = _zones(self.towers.tobytes(), config.zones, config.city)
         self.centres, self.site_count = self.zones.centres, config.zones
         self.config = config
         low, high = self.towers.min(axis=0), self.towers.max(axis=0)
@@ -82,6 +85,12 @@ class UavSwarms:
         names = [name for swarm in self._numbers for name in topics_of(swarm)]
         self.topics = tuple(topic(name, config.rate_rps, config.size_bytes, config.bound) for name in names)
 
+    @property
+    def change_rps(self) -> float:
+        """A leg crosses as many zones as there are in a row, or fewer."""
+        moves = self.config.members * math.sqrt(self.config.zones)
+        return sum(track.legs_rps * (1 + moves) for track in self._tracks.values())
+
     def members(self, swarm: int) -> list[str]:
         """The clients of a swarm, its leader first."""
         return [leader_of(swarm), *(f"uav-{swarm}-{member}" for member in range(2, self.config.members + 1))]
@@ -98,6 +107,12 @@ class UavSwarms:
             for at_ns, zone in self._tracks[swarm].crossings(self.zones, until_ns)[1:]:
                 happenings += [Moved(at_ns, client, zone) for client in (leader, *followers)]
         return in_order(happenings, self.homes, self.topics, until_ns)
+
+
+@lru_cache(maxsize=4)
+def _zones(km: bytes, count: int, city: int) -> Zones:
+    """Of towers at these places: runs of all seeds have them, and a check of one asks twice."""
+    return Zones(k_means(np.frombuffer(km).reshape(-1, 2), count, generator(city, "zones", count)))
 
 
 def leader_of(swarm: int) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.records import Float64
+from core.units import SECOND_NS
 from workloads.zones import Zones
 
 
@@ -33,6 +34,12 @@ class Track:
         self._rng, self._low, self._high = rng, low, high
         self._km_per_ns, self._pause_ns = speed_mps * 1e-12, pause_ns
         self._legs: list[Leg] = []
+
+    @property
+    def legs_rps(self) -> float:
+        """How many legs a second are expected, or fewer: a third of the box's diagonal is no more than their mean."""
+        km = float(np.hypot(*(self._high - self._low))) / 3
+        return SECOND_NS / (max(1.0, km / self._km_per_ns) + self._pause_ns)
 
     def legs(self, until_ns: int) -> list[Leg]:
         """The legs that begin by ``until_ns``, the first one always among them."""

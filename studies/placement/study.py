@@ -7,7 +7,7 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
-from core.clients import Joined, Role
+from core.clients import Joined, Role, check_changes
 from core.errors import SpecError
 from core.units import duration_text
 from studies.api import SECONDS_PER_NODE, Journal, Point, Study, expected_s
@@ -40,11 +40,12 @@ def settled_options(point: Point, access: str) -> Options:
 
 
 def check_request(point: Point, request: TopicsRequest, faults: Sequence[Fault]) -> None:
-    """SpecError where there are too few sites for the clients, a role is missing, or a fault cannot happen."""
+    """SpecError where there are too few sites for clients, they do too much, or a role or a fault cannot be."""
     site_count = len(request.places)
     if site_count < request.load.site_count:
         what = f"clients at {request.load.site_count} sites, but topology {point.topology.name} has {site_count}"
         raise SpecError(what, "give both the same number")
+    check_changes(request.load, request.duration_ns)
     assert point.system.nodes is not None
     point.system.nodes(request.topology.node_names(), point.system_config, 0)
     check_faults(faults, request.topology)

@@ -7,7 +7,7 @@ gave in the measured span (``Profiled``).
 
 from dataclasses import dataclass
 
-from core.clients import Joined
+from core.clients import Joined, check_changes
 from core.errors import SpecError
 from core.units import duration_ns as length_ns
 from studies.api import Journal, Point, Study, expected_s, point_slo_ns
@@ -39,6 +39,7 @@ class Config:
 def asked(point: Point, config: Config) -> ProfileRequest:
     """SpecError where workload and topology do not fit."""
     duration_ns, warm_up_ns = length_ns(config.duration), length_ns(config.warm_up)
+    check_changes(point.schedule, duration_ns)
     happenings = point.schedule.happenings(duration_ns)
     if not all(isinstance(happening, Joined) and happening.at_ns == 0 for happening in happenings):
         raise SpecError(f"workload {point.spec.workload!r} has clients that come and go", "use static-topics")

@@ -120,6 +120,38 @@ ESCAPES = {
         _set("workload.topics=5000", "workload.producers=5000", head=PLACES),
         "at most 10,000 in all",
     ),
+    "set-mmog-stay": (
+        "set",
+        _set("workload.sites=5", "topology.cities=5", "workload.stay=uniform:1ns:1ns", head="pulsar mmog us-cities"),
+        "at most 500,000: longer stays, fewer clients, or a shorter run",
+    ),
+    "set-topic-life": (
+        "set",
+        _set("workload.topic_life=1ns", "workload.topic_gap=1ns", head="pulsar topic-churn us-cities"),
+        "clients come, go and move some 9,600,000,000,",
+    ),
+    "set-drones": (
+        "set",
+        _set("workload.speed_mps=1e9", head="epulsar uav-swarms city-mec"),
+        "clients come, go and move some",
+    ),
+    "set-one-place": (
+        "set",
+        _set("workload.zones=1", "workload.tower_count=1", head="epulsar uav-swarms city-mec"),
+        "clients come, go and move some",
+    ),
+    "set-profile-of-churn": (
+        "set",
+        _set(
+            "study=profile", "workload.topic_life=1ns", "workload.topic_gap=1ns", head="all-pairs topic-churn srtm-lan"
+        ),
+        "study profile does not run on testbed virtual",
+    ),
+    "set-avatars": (
+        "set",
+        _set("workload.avatars=10000", "workload.groups=100", head="pulsar mmog us-cities"),
+        "give at most 400,000 in all",
+    ),
     "set-round": ("set", _set("round=99999999999999h"), "longer than ten years"),
     "set-duration": (
         "set",

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.clients import ClientLoad, Joined, Left, Moved, Role
+from core.clients import ChangingLoad, ClientLoad, Joined, Left, Moved, Role
 from core.errors import SpecError
 from core.units import SECOND_NS
 from workloads import load
@@ -99,3 +99,11 @@ def test_one_nanosecond_has_moves_first_then_leaving_then_joining() -> None:
     ]
     ordered = in_order(mixed, made.homes, made.topics, 6)
     assert ordered == [mixed[6], mixed[4], mixed[3], mixed[2], mixed[1], mixed[0]]
+
+
+@pytest.mark.parametrize(("key", "options"), CASES)
+def test_what_is_expected_is_about_what_happens_or_more(key: str, options: dict[str, Any]) -> None:
+    made, until_ns = client_load(key, options), 10 * UNTIL_NS
+    count = sum(one.at_ns > 0 for one in made.happenings(until_ns))
+    expected = made.change_rps * until_ns / SECOND_NS if isinstance(made, ChangingLoad) else 0.0
+    assert count <= 1.2 * expected <= 12 * count
