@@ -23,6 +23,9 @@ Factor = Annotated[float, Meta(le=1e9, description="give at most a thousand mill
 
 CLIENTS = 10_000  # of a run in all
 SUBSCRIPTIONS = 400_000  # of clients to topics
+GENERATORS = 50_000  # of parts of a load that each draw from a branch of their own
+DRAWN = 500_000  # of parts that each draw one number from there
+DISTANCES = 200_000  # of towers to the centres of zones
 HAPPENINGS = 500_000  # of clients of topics, within a run
 ROWS = 10_000_000  # of an array that a plan holds
 

@@ -27,7 +27,7 @@ from fractions import Fraction
 import numpy as np
 
 from core.defaults import CAPACITY
-from core.limits import PublisherCount
+from core.limits import GENERATORS
 from core.records import Float64, Int64
 from core.seeds import generator
 from core.units import MILLISECOND_NS, SECOND_NS, rational
@@ -45,7 +45,7 @@ B_SPACING = Fraction("1.05")  # in units of 1/r; ours: the thesis says a rate be
 D_SPACING_MS, D_MS = 900, 100_000
 SESSION_MS = 5 * MINUTE_MS  # ours
 FINEST_RATE, LONGEST_LIFE = 10**6, 2**61  # of limits, as limiters take them: a test compares (systems.parts.limit)
-MOST_REQUESTS = 10**8  # C
+MOST_REQUESTS = 5 * 10**6  # ours: of 68.3 c in A, 21.5 c in B
 LIMITED_EXPONENT = 2 / 3  # ours: of the k-th most active limited user's count, k^(-2/3)
 
 
@@ -58,7 +58,7 @@ class DataSetConfig:
     rate: str = ""  # r, tokens a second; empty = 0.001 c (thesis Table 4.1)
     placement: str = "injector"  # injector (thesis 4.3.1) | user | random
     users: int = 5000  # C only: thesis 4.3.4
-    requests: PublisherCount = 500_000  # C only; ours
+    requests: int = 500_000  # C only; ours
     limited_share: float = 0.05  # C only; ours: the share of users that the centralised limiter rejects sometimes
     duration: str = "1h"  # C only: thesis 4.3.4
     barely: str = LEAST  # B-barely only: how many requests (4.3.4)
@@ -75,8 +75,9 @@ class DataSetConfig:
         require(per_ns > 0, "rate", self.rate, 'give tokens a second, as in "0.3" or "1/3"')
         usable = per_ns.numerator <= FINEST_RATE and self.capacity * per_ns.denominator <= LONGEST_LIFE
         require(usable, "rate", self.rate, "give fewer digits or a smaller capacity: limiters take no such rate")
-        require(1 <= self.users <= 10**6, "users", self.users, "give 1 to 1,000,000 users")
-        require(1 <= self.requests <= MOST_REQUESTS, "requests", self.requests, "give 1 to 100,000,000 requests")
+        require(1 <= self.users <= GENERATORS, "users", self.users, f"give 1 to {GENERATORS:,} users")
+        count = self.requests
+        require(1 <= count <= MOST_REQUESTS, "requests", count, f"give 1 to {MOST_REQUESTS:,} requests")
         require(0 <= self.limited_share < 1, "limited_share", self.limited_share, "give 0 or more, below 1")
         span_ns = span_of("duration", self.duration)
         require(
@@ -85,7 +86,9 @@ class DataSetConfig:
         require(self.barely in BARELY, "barely", self.barely, f"choose one of {', '.join(BARELY)}")
         require(0 <= self.burst_share <= 1, "bursts", self.bursts, 'give a share from 0 to 1, as in "0.5"')
         require(not self.bursts or self.set in ("A", "C"), "bursts", self.bursts, "leave it out: it is of A and C")
-        self.plan()
+        count = int(self.plan().counts.sum())
+        fix = f"give a smaller one: {count:,} requests, and at most {MOST_REQUESTS:,} may be"
+        require(count <= MOST_REQUESTS, "capacity", self.capacity, fix)
 
     @property
     def burst_share(self) -> float:

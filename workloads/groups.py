@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from core.limits import ByteCount, PublisherCount, Rps, UserCount
+from core.limits import DRAWN, ByteCount, PublisherCount, Rps, UserCount, check_product
 from core.records import Block, Float64, Int32, Int64, Population
 from core.seeds import child_seed, generator
 from core.units import SECOND_NS
@@ -73,7 +73,11 @@ class GroupedConfig:
 
 
 def unit_draws(seed: int, name: str, count: int) -> Float64:
-    """One uniform number in [0, 1) a group, each from a branch of its own, so that no group shifts another."""
+    """One uniform number in [0, 1) a group, each from a branch of its own, so that no group shifts another.
+
+    SpecError for too many.
+    """
+    check_product("workload", DRAWN, groups=count)
     return np.array([(child_seed(seed, name, group) >> 11) * 2.0**-53 for group in range(count)])
 
 

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from core.errors import SpecError
-from core.limits import UserCount
+from core.limits import GENERATORS, UserCount, check_product
 from core.records import Int32, Int64, Request
 from core.seeds import generator
 from core.units import rational
@@ -66,7 +66,8 @@ class HotKeysConfig:
         require(self.keys >= 1, "keys", self.keys, "give 1 or more keys")
         require(self.duration_ns > 0, "duration", self.duration, "give a span above 0")
         require(0 <= self.share <= 1, "share", self.share, "give a share from 0 to 1")
-        few = self.request_count <= MOST_REQUESTS and len(names) * len(shapes) * self.keys <= MOST_REQUESTS
+        check_product("workload hot-keys", GENERATORS, keys=self.keys, factors=len(names), shapes=len(shapes))
+        few = self.request_count <= MOST_REQUESTS
         require(few, "keys", self.keys, f"offer at most {MOST_REQUESTS:,} requests: fewer keys, or for a shorter time")
 
     @property

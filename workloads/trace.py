@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from core.errors import SpecError
-from core.limits import ByteCount, Factor, RoundCount
+from core.limits import ROWS, ByteCount, Factor, RoundCount, check_product
 from core.records import Block, Int32, Population
 from core.seeds import child_seed
 from core.units import SECOND_NS
@@ -79,6 +79,7 @@ class TraceSchedule(ChunkedSchedule):
 
     def __init__(self, config: TraceConfig, seed: int):
         rows = config.read()
+        check_product("workload trace", ROWS, replicas=config.replicas, publishers=len(rows.names))
         self.config, self.seed, self.names = config, seed, rows.names
         self.row_count = len(rows.at_ns)  # of one copy
         span_ns = int(rows.at_ns[-1] - rows.at_ns[0])

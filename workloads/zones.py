@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from core.errors import SpecError
+from core.limits import DISTANCES, check_product
 from core.records import Float64, Int64
 
 RESTARTS = 10  # ours: k-means ends in a local optimum; the best of so many is taken
@@ -15,8 +16,9 @@ def k_means(points: Float64, count: int, rng: np.random.Generator) -> Float64:
     """``count`` centres of ``points``, float64 (count, 2), from west to east.
 
     Lloyd's algorithm from seeds by k-means++ (Arthur and Vassilvitskii, SODA 2007).  SpecError where fewer than
-    ``count`` points differ.
+    ``count`` points differ, or both are many.
     """
+    check_product("zones of places", DISTANCES, places=len(points), zones=count)
     different = len(np.unique(points, axis=0))
     if different < count:
         raise SpecError(f"{count} zones of {different} places", "ask for fewer zones, or give more towers")
@@ -29,10 +31,12 @@ def k_means(points: Float64, count: int, rng: np.random.Generator) -> Float64:
 def _far_apart(points: Float64, count: int, rng: np.random.Generator) -> Float64:
     """Points drawn in turn, each in proportion to its squared distance from those before it."""
     centres = points[rng.integers(len(points), size=1)]
+    nearest = _squares(points, centres)[:, 0]
     while len(centres) < count:
-        weight = np.cumsum(_squares(points, centres).min(axis=1))
+        weight = np.cumsum(nearest)
         drawn = int(np.searchsorted(weight, rng.random() * weight[-1], side="right"))
         centres = np.vstack([centres, points[min(drawn, len(points) - 1)]])
+        nearest = np.minimum(nearest, _squares(points, centres[-1:])[:, 0])
     return centres
 
 
@@ -55,7 +59,8 @@ def _lloyd(points: Float64, centres: Float64) -> Float64:
 
 def _squares(points: Float64, centres: Float64) -> Float64:
     """Squared distance of each point from each centre, float64 (points, centres)."""
-    squares: Float64 = ((points[:, None, :] - centres[None, :, :]) ** 2).sum(axis=2)
+    east, north = (points[:, None, axis] - centres[None, :, axis] for axis in (0, 1))
+    squares: Float64 = east**2 + north**2
     return squares
 
 

@@ -44,7 +44,7 @@ class Config:
 
 
 def asked(point: Point, config: Config) -> Throttling:
-    """SpecError for faults that cannot happen."""
+    """SpecError for faults that cannot happen, and for more demands than a run can hold."""
     faults = check_faults(read_faults(config.faults), point.topology)
     count = len(point.topology.node_names())
     check_product("study throttling", ROWS, cycles=config.cycles, nodes=count)
@@ -53,7 +53,10 @@ def asked(point: Point, config: Config) -> Throttling:
     if config.load:
         limit = float(demands.sum(axis=1).mean()) / config.load  # of all servers, a cycle
         system_config = replace(system_config, total=limit)
-    clients = {cycle: np.asarray(point.schedule.client_demands(demands[cycle])) for cycle in config.clients_at}
+    clients = {}
+    for cycle in config.clients_at:
+        clients[cycle] = np.asarray(point.schedule.client_demands(demands[cycle]))
+        check_product("study throttling", ROWS, clients_at=len(config.clients_at), clients=clients[cycle].size)
     cycle_ns = duration_ns(point.system_config.cycle)
     return Throttling(
         point.system, system_config, point.topology, demands, clients, cycle_ns, point.spec.seed, tuple(faults)

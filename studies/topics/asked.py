@@ -1,9 +1,11 @@
 """What is asked of brokers to which topics come and from which they leave, and what comes home."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from core.errors import SpecError
+from core.limits import DRAWN, check_product
 from core.records import Int32, Int64, Schedule
 from core.seeds import child_seed, generator
 from core.units import duration_ns
@@ -52,6 +54,7 @@ class Config(ControlConfig):
         most, count = TOPICS_MAXIMUM, duration_ns(self.duration) / duration_ns(self.gap)
         if 2 * count > most:
             raise SpecError(f"study topics: gap = {self.gap}", f"at most {most // 2} topics may be expected")
+        check_product("study topics", DRAWN, topics=math.ceil(count), publishers=max(self.publishers))
 
 
 @dataclass(frozen=True)

@@ -152,6 +152,51 @@ ESCAPES = {
         _set("workload.avatars=10000", "workload.groups=100", head="pulsar mmog us-cities"),
         "give at most 400,000 in all",
     ),
+    "set-zones": (
+        "set",
+        _set("workload.tower_count=10000", "workload.zones=1000", head="epulsar uav-swarms city-mec"),
+        "places = 10,000 times zones = 1,000; give at most 200,000 in all",
+    ),
+    "set-capacity": (
+        "set",
+        _set("workload.capacity=1000000", head="centralised data-set star"),
+        "68,300,000 requests, and at most 5,000,000 may be",
+    ),
+    "set-users": (
+        "set",
+        _set("workload.set=C", "workload.users=1000000", "workload.limited_share=0", head="centralised data-set star"),
+        "users=1000000; give 1 to 50,000 users",
+    ),
+    "set-keys": (
+        "set",
+        _set("workload.keys=390000", "workload.count=1", "workload.period=20s", head="centralised hot-keys star"),
+        "keys = 390,000 times factors = 4 times shapes = 3; give at most 50,000 in all",
+    ),
+    "set-phases": (
+        "set",
+        _set("workload.publishers=10000000", head="lb periodic srtm-lan"),
+        "groups = 10,000,000; give at most 500,000 in all",
+    ),
+    "set-unlike-rates": (
+        "set",
+        _set("workload.publishers=10000000", "workload.rates=zipf"),
+        "groups = 10,000,000; give at most 500,000 in all",
+    ),
+    "set-topics-publishers": (
+        "set",
+        _set("study=topics", "study.publishers=[10000000]"),
+        "topics = 35 times publishers = 10,000,000; give at most 500,000 in all",
+    ),
+    "set-clients-at": (
+        "set",
+        _set(
+            "topology.nodes=500",
+            "workload.clients=10000",
+            f"study.clients_at={[*range(30)]}",
+            head="throttler load-curve full-mesh",
+        ),
+        "clients_at = 30 times clients = 5,000,000; give at most 10,000,000 in all",
+    ),
     "set-round": ("set", _set("round=99999999999999h"), "longer than ten years"),
     "set-duration": (
         "set",

@@ -131,3 +131,9 @@ def test_columns_are_written_as_map_or_as_text():
     as_text = TraceConfig(path="x", columns="publisher=node, instant=0")
     assert as_map.column_map() == {"publisher": "node", "instant": 0}
     assert as_text.column_map() == {"publisher": "node", "instant": "0"}
+
+
+def test_copies_of_many_publishers_are_refused_before_they_are_made(tmp_path):
+    path = write(tmp_path / "wide.csv", [(number, number) for number in range(1_000)])
+    with pytest.raises(SpecError, match="replicas = 100,000 times publishers = 1,000; give at most 10,000,000 in all"):
+        schedule("trace", path=path, replicas=100_000)
