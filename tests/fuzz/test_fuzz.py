@@ -164,7 +164,7 @@ ESCAPES = {
     ),
     "set-users": (
         "set",
-        _set("workload.set=C", "workload.users=1000000", "workload.limited_share=0", head="centralised data-set star"),
+        _set("workload.set=C", "workload.users=1000000", "workload.requests=2000000", head="centralised data-set star"),
         "users=1000000; give 1 to 50,000 users",
     ),
     "set-keys": (
