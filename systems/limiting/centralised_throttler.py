@@ -16,16 +16,26 @@ is held by those that have.
 A report that is missing counts with what its server said last; it is waited for until another server is two
 cycles ahead.  A server that is silent keeps its part: the
 centre cannot tell a crash from a partition.  A centre that restarts knows nothing, and commands nothing
-before every server has reported again.
+before every server has reported again.  Of a user it asks all others for their parts, and divides when it has
+heard of each; its own is what they leave.  (Who asks there before finds an even share, as at any server that
+restarts.)
 """
 
 from dataclasses import dataclass
 from sys import getsizeof
 
 from core.errors import SpecError
-from systems.api import Arrival, Effect, Message, Node, Send, System, UnexpectedEvent
+from systems.api import Arrival, Effect, Event, Message, Node, Send, Start, System, UnexpectedEvent
 from systems.limiting.command_invariants import BY_COMMANDS
-from systems.limiting.command_messages import NEVER, Command, Reported, UserCommands, UsersReported
+from systems.limiting.command_messages import (
+    NEVER,
+    Command,
+    PartsAsked,
+    PartsTold,
+    Reported,
+    UserCommands,
+    UsersReported,
+)
 from systems.limiting.held import CONSERVED, FIRST, TOTAL_CONSERVED
 from systems.limiting.throttling_node import ThrottlingNode
 from systems.limiting.throttling_users import Demand, KnownUsers, UserBuckets, UserOptions, account, in_parts, in_pieces
@@ -71,6 +81,8 @@ class Centre:
         self.rested: dict[str, int] = {}  # user who is not active, and not forgotten -> cycle of its last request
         self.shares: dict[str, list[int]] = {}  # user -> the last shares commanded, in the order of ``names``
         self.told: dict[str, int] = {}  # user -> cycle of the last command
+        self.is_back = False  # from a crash: who has which share is to be asked
+        self.heard: dict[str, dict[str, int]] = {}  # user whose shares are not known -> server -> its parts
 
     def report(self, source: str, cycle: int, demand: float) -> list[Command] | None:
         """A report came in: the commands to all servers, in the order of ``names``, if it is time for them."""
@@ -95,14 +107,40 @@ class Centre:
             self.users.setdefault(user, {})[source] = demand, tokens, obeyed
             self.asked[user] = max(cycle, self.asked.get(user, cycle))
 
+    def hear_parts(self, source: str, parts: dict[str, int], own: str) -> None:
+        """A server's answer; when all others' are there, ``own`` has what they leave.
+
+        Where others that crashed as well have begun anew they may tell of more than there is: all get less.
+        """
+        for user in self.unknown():
+            if user not in parts:
+                continue
+            heard = self.heard.setdefault(user, {})
+            heard[source] = parts[user]
+            if len(heard) == len(self.names) - 1:
+                del self.heard[user]
+                whole = MILLION * len(self.names)
+                heard[own] = max(0, whole - sum(heard.values()))
+                self.shares[user] = in_parts(whole, [heard[name] for name in self.names])
+
+    def unknown(self) -> dict[str, int]:
+        """Active users of whose shares nothing is known, and when each was last asked for."""
+        if not self.is_back:
+            return {}
+        return {user: asked for user, asked in self.asked.items() if user not in self.shares}
+
     def command_users(self, cycle: int, linger: int) -> list[UserCommands]:
         """The commands to each server, in the order of ``names``; of whoever rests the shares alone are kept."""
         for user in [user for user, asked in self.asked.items() if cycle - asked > linger]:
             self.rested[user] = self.asked.pop(user)
             self.users.pop(user)
             self.told.pop(user, None)
+            self.heard.pop(user, None)
         commands: list[dict[str, tuple[int, int, int]]] = [{} for _ in self.names]
+        unknown = self.unknown()
         for user, asked in self.asked.items():
+            if user in unknown:
+                continue
             for shares, (share, tokens) in zip(commands, self._divided(user, cycle), strict=False):
                 shares[user] = share, tokens, asked
         return [UserCommands(cycle, shares) for shares in commands]
@@ -157,6 +195,12 @@ class ServerNode(ThrottlingNode):
 
     # --- events ----------------------------------------------------------------------------------
 
+    def handle(self, event: Event, now_ns: int) -> list[Effect]:
+        """See ``systems.api.Node``."""
+        if self.centre is not None and isinstance(event, Start):
+            self.centre.is_back = event.again and len(self.names) > 1
+        return super().handle(event, now_ns)
+
     def _hear(self, source: str, message: Message, now_ns: int) -> list[Effect]:
         match message:
             case Reported(cycle, demand):
@@ -171,6 +215,13 @@ class ServerNode(ThrottlingNode):
             case UserCommands(cycle, shares):
                 self._obey_users(cycle, shares, now_ns)
                 return self._timers(now_ns)
+            case PartsAsked(asked):
+                parts = {user: self.buckets.touch(user, cycle, now_ns).parts for user, cycle in asked.items()}
+                return [Send(source, PartsTold(parts)), *self._timers(now_ns)]
+            case PartsTold(parts):
+                if self.centre is not None:
+                    self.centre.hear_parts(source, parts, self.node_id)
+                return []
         raise UnexpectedEvent(self.node_id, message)
 
     # --- one limit for all -------------------------------------------------------------------------
@@ -232,6 +283,7 @@ class ServerNode(ThrottlingNode):
                 if name == self.node_id:
                     self._obey_users(command.cycle, command.shares, now_ns)
                 else:
+                    effects += [Send(name, PartsAsked(piece)) for piece in in_pieces(self.centre.unknown())]
                     effects += [Send(name, UserCommands(cycle, piece)) for piece in in_pieces(command.shares)]
         else:
             effects += [Send(self.centre_id, UsersReported(piece)) for piece in in_pieces(said)]
@@ -283,7 +335,7 @@ SYSTEM = System(
     "one node divides the limit by demand, each cycle anew (CST, DST section 1)",
     config=Config,
     nodes=nodes,
-    messages=(Reported, Command, UsersReported, UserCommands, KnownUsers),
+    messages=(Reported, Command, UsersReported, PartsAsked, PartsTold, UserCommands, KnownUsers),
     inputs=(Arrival, Demand),
     invariants=(CONSERVED, TOTAL_CONSERVED, FIRST, BY_COMMANDS),
 )

@@ -19,7 +19,7 @@ from systems.api import (
     Verdict,
     Violation,
 )
-from systems.limiting.command_messages import NEVER, UserCommands, UsersReported
+from systems.limiting.command_messages import NEVER, PartsAsked, PartsTold, UserCommands, UsersReported
 from systems.limiting.throttling_users import KnownUsers, UserBuckets
 from systems.parts.portion import MILLION
 
@@ -79,6 +79,10 @@ class _Server:
                 self._fill(bucket, now_ns)
                 bucket.parts = parts
                 bucket.tokens = min(bucket.tokens + Fraction(millionths, MILLION), self._burst(parts))
+
+    def tells(self, asked: dict[str, int], now_ns: int) -> dict[str, int]:
+        """Its parts of users, whom somebody asked for."""
+        return {user: self._touched(user, cycle, now_ns).parts for user, cycle in asked.items()}
 
     def forgets(self, now_ns: int) -> None:
         """Whom nobody asked for during c/r."""
@@ -144,6 +148,10 @@ def _by_commands(history: RunHistory) -> Violation | None:
                 server.forgets(now_ns)
             case Delivery(_, UserCommands(cycle, shares)):
                 server.obeys(cycle, shares, now_ns)
+            case Delivery(source, PartsAsked(asked)):
+                answer = Send(source, PartsTold(server.tells(asked, now_ns)))
+                if answer not in step.effects:
+                    return Violation(step.true_ns, step.node, f"does not tell {answer}")
     return None
 
 

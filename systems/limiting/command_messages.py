@@ -27,6 +27,18 @@ class UsersReported(Message, frozen=True):
     users: dict[str, tuple[float, int, int, int]]
 
 
+class PartsAsked(Message, frozen=True):
+    """Centre to server: back from a crash, it wants the parts of users; when each was last asked for (a cycle)."""
+
+    users: dict[str, int]
+
+
+class PartsTold(Message, frozen=True):
+    """Server to centre, which asked: its parts of users."""
+
+    parts: dict[str, int]
+
+
 class UserCommands(Message, frozen=True):
     """Centre to server, of each user: its share, in parts; millionths of tokens to add; when it was last asked for.
 

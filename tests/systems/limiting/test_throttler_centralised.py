@@ -20,7 +20,7 @@ from systems.limiting.centralised_throttler import PATIENCE, SYSTEM, Centre, Con
 from systems.limiting.command_messages import NEVER, Command, UserCommands
 from systems.limiting.throttling_users import Demand, in_parts
 from systems.parts.portion import MILLION
-from testbed.faults import Crash, Fault, Restart
+from testbed.faults import Crash, Fault, Heal, Partition, Restart
 from testbed.topologies.topology import full_mesh
 from testbed.virtual.bench import VirtualBench
 from testbed.virtual.scheduler import event_loop
@@ -127,6 +127,47 @@ def test_a_users_limit_goes_where_its_requests_are() -> None:
     loop.run(80 * SECOND_NS)
     assert [node.idle() for node in members] == [True] * 4
     assert [node.state_bytes() for node in members] == [0] * 4
+
+
+def asked_for_at_n2_alone(*faults: Fault, then_n3: int = 0) -> Any:
+    """c = 30 in 100 s: n2, asked for 10 s, has all but the floor; then so many requests at n3, one in 100 ms."""
+    loop = event_loop(SYSTEM, Config(capacity=30, rate="0.3"), full_mesh(3, "20ms"), ["n1", "n2", "n3"], 1)
+    loop.offer("n2", [Request(n, "u", n * SECOND_NS) for n in range(10)])
+    loop.offer("n3", [Request(100 + n, "u", 12 * SECOND_NS + n * SECOND_NS // 10) for n in range(then_n3)])
+    loop.fail(faults)
+    return loop
+
+
+def parts_of(loop: Any) -> list[int]:
+    return [node.holds().get("u", 0) for node in loop.living().values()]
+
+
+def test_a_centre_that_is_back_gives_nothing_of_what_a_server_holds_that_is_cut_off() -> None:
+    away = (Partition(11 * SECOND_NS, ("n2",)), Crash(11 * SECOND_NS + 1, "n1"), Restart(11 * SECOND_NS + 2, "n1"))
+    loop = asked_for_at_n2_alone(*away, Heal(20 * SECOND_NS, ("n2",)), then_n3=60)
+    loop.run(11 * SECOND_NS)
+    before = parts_of(loop)
+    assert before == [50_000, 2_900_000, 50_000]
+    for tenth in range(111, 200):
+        loop.run(tenth * SECOND_NS // 10)
+        assert sum(parts_of(loop)) <= 3 * MILLION and parts_of(loop)[1:] == before[1:]
+    loop.run(24 * SECOND_NS)
+    assert sum(parts_of(loop)) == 3 * MILLION and parts_of(loop)[2] > 1_000_000, "n3 is asked now"
+
+
+def test_a_restart_of_the_centre_destroys_no_tokens_of_others() -> None:
+    loop = asked_for_at_n2_alone(Crash(11 * SECOND_NS + 1, "n1"), Restart(11 * SECOND_NS + 2, "n1"), then_n3=1)
+
+    def tokens(now_ns: int) -> dict[str, float]:
+        loop.run(now_ns)
+        buckets = {name: node.buckets for name, node in loop.living().items()}
+        for one in buckets.values():
+            one.fill(one.users["u"], now_ns)
+        return {name: one.users["u"].grains / one.whole.token for name, one in buckets.items()}
+
+    before, after = tokens(11 * SECOND_NS), tokens(16 * SECOND_NS)
+    assert sum(parts_of(loop)) == 3 * MILLION
+    assert sum(after.values()) >= before["n2"] + before["n3"] + 5 * 0.3 - 1
 
 
 def test_users_known_from_a_peer_begin_without_tokens() -> None:
