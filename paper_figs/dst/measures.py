@@ -2,8 +2,9 @@
 
 Ours: Section 8 leaves it open.  A measure's update cycle is scaled so that, about equal loads, limits follow demand as
 fast as under Case I at the cycle that is drawn: Cases II and III divide by the requests, so that theirs is as many
-times longer as a server has requests (Eq. (42)).  Case IV is frozen (Eq. (48)).  Flows are cut on each link so that
-no limit falls below 0: where a server's requests become few, Case II would run away, as it divides by them.
+times longer as a server has requests (Eq. (42)).  Case IV is frozen (Eq. (48)).  Flows are cut on each link, as the
+throttler's nodes cut them, so that no limit falls below 0: where a server's requests become few, Case II would run
+away, as it divides by them.
 """
 
 from itertools import product

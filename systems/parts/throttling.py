@@ -55,8 +55,8 @@ def step(
     ``freeze`` is the rule of Case IV (appendix) and does nothing in the others: a server whose limit is at
     r_i or above and would grow, or at 0 or below and would shrink, keeps it, and its links carry nothing in
     this cycle.  ``literal`` takes the paper's "x_i = r_i" and "x_i = 0" at their word: steps of finite length
-    jump over them.  ``clamp`` (ours) cuts the flow of every link so that no limit falls below 0, nor in
-    Case IV grows beyond r_i.  None of these changes the sum of the limits if L is symmetric (Lemma 1).
+    jump over them.  ``clamp`` (ours, as the nodes' "links") cuts the flow of every link to the part of a limit that
+    falls to it, x over the number of links, so that no limit falls below 0.  None of these changes the sum of the limits if L is symmetric (Lemma 1).
     """
     limits, asked = _floats(x), _floats(r)
     matrix = _floats(graph_laplacian)
@@ -66,8 +66,7 @@ def step(
     if freeze and measure == "allowed":
         active[frozen(limits, asked, change, literal)] = 0.0
     if clamp:
-        room = asked - limits if measure == "allowed" else np.full_like(limits, np.inf)
-        return limits + _clamped(g * _weights(matrix), p, active, room, limits)
+        return limits + _clamped(g * _weights(matrix), p, active, limits)
     if active.all():
         return limits + change
     weights = _weights(matrix)
@@ -87,26 +86,13 @@ def _weights(matrix: Array) -> Array:
     return weights
 
 
-def _clamped(weights: Array, p: Array, active: Array, room: Array, limits: Array) -> Array:
-    """The change of each limit when every link's flow is cut to what both its ends can take or give.
-
-    A server takes in at most ``room`` and gives at most its limit: each scales its links' flows in that
-    direction by a factor of its own, and a link obeys the smaller one of its two ends.
-    """
+def _clamped(weights: Array, p: Array, active: Array, limits: Array) -> Array:
+    """The change of each limit when no link takes more from its giving end than that end has for a link."""
     flow = (
         weights * (p[..., :, None] - p[..., None, :]) * (active[..., :, None] * active[..., None, :])
     )  # into i from j
-    taken, given = np.maximum(flow, 0.0), np.maximum(-flow, 0.0)
-    take = _factor(np.maximum(room, 0.0), taken.sum(-1))
-    give = _factor(np.maximum(limits, 0.0), given.sum(-1))
-    in_scale = np.minimum(take[..., :, None], give[..., None, :])
-    out_scale = np.minimum(give[..., :, None], take[..., None, :])
-    return np.asarray((taken * in_scale - given * out_scale).sum(-1), float)
-
-
-def _factor(most: Array, wanted: Array) -> Array:
-    """How much of ``wanted`` fits into ``most``, at most all of it."""
-    return np.where(wanted > most, most / np.where(wanted > most, wanted, 1.0), 1.0)
+    most = np.maximum(limits, 0.0) / np.maximum(np.count_nonzero(weights, axis=1), 1)
+    return np.asarray(np.clip(flow, -most[..., :, None], most[..., None, :]).sum(-1), float)
 
 
 def trajectory(

@@ -110,6 +110,7 @@ CASES = [
         "the freeze as printed": on("dst-law/frozen", swapped, "rule", "freeze", "freeze as printed"),
         "bounded without it": on("dst-law/frozen", scaled, "beyond", 0.0, rule="no freeze"),
         "never at rest": lambda found: {**found, "dst-law/frozen": found["dst-law/frozen"].assign(last_change=0.01)},
+        "below 0 with the clamp": lambda found: {**found, "dst-law/frozen": found["dst-law/frozen"].assign(below=0.01)},
         "the sum drifts": lambda found: {**found, "dst-law/frozen": found["dst-law/frozen"].assign(drift=0.01)},
     }),
     Case("S15", of("dst-table4"), {

@@ -17,7 +17,7 @@ from systems.api import Arrival, Decide, Delivery, Node, Report, Sample, Send, S
 from systems.conformance import check_system
 from systems.limiting.centralised_throttler import SYSTEM as CENTRALISED
 from systems.limiting.throttler import SYSTEM, Config, Measure, UserMeasures, nodes
-from systems.limiting.throttling_ledger import Law, Ledger, performance
+from systems.limiting.throttling_ledger import CLAMPS, Law, Ledger, performance
 from systems.limiting.throttling_users import Demand, in_pieces
 from systems.parts import throttling
 from systems.parts.portion import MILLION
@@ -81,15 +81,16 @@ def exchange(
 @pytest.mark.parametrize("measure", throttling.MEASURES)
 @pytest.mark.parametrize("pairing", ["same-cycle", "latest"])
 @pytest.mark.parametrize("graph", ["dst-1", "dst-2", "ring-10", "star", "none", "0-1:0.5 1-2:2 5-9:0.25"])
-def test_nodes_follow_the_law_in_matrices(measure: str, pairing: str, graph: str) -> None:
+@pytest.mark.parametrize("clamp", CLAMPS)
+def test_nodes_follow_the_law_in_matrices(measure: str, pairing: str, graph: str, clamp: str) -> None:
     """Eq. (4), cycle by cycle, where messages take no time."""
     g = {"throttled": 0.05, "throttled-ratio": 5.0, "log-ratio": 5.0, "allowed": 0.05}[measure]
     demands = np.random.default_rng(7).gamma(2.0, 60.0, (40, 10))
     demands[5, 3] = demands[6, :] = 0.0
-    members = uneven(made(10, graph=graph, g=g, measure=measure, pairing=pairing, **LITERAL))
-    found = exchange(members, demands)
+    options = {**LITERAL, "clamp": clamp, "graph": graph, "g": g, "measure": measure, "pairing": pairing}
+    found = exchange(uneven(made(10, **options)), demands)
     matrix = laplacian(graph_named(graph, 10))
-    expected = throttling.trajectory(matrix, START, demands, measure, g)
+    expected = throttling.trajectory(matrix, START, demands, measure, g, clamp=clamp == "links")
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-7)
     assert (graph == "none") == (found[-1] == found[0]).all()  # it did move
 
@@ -99,16 +100,27 @@ def graphs(draw: st.DrawFn) -> str:
     n = 6
     pairs = [(a, b) for a in range(n) for b in range(a + 1, n)]
     chosen = draw(st.lists(st.sampled_from(pairs), unique=True, min_size=1))
-    weights = draw(st.lists(st.floats(0.0, 1.5), min_size=len(chosen), max_size=len(chosen)))
+    weights = draw(st.lists(st.floats(0.001, 1.5), min_size=len(chosen), max_size=len(chosen)))
     return " ".join(f"{a}-{b}:{weight}" for (a, b), weight in zip(chosen, weights, strict=True))
 
 
 @settings(max_examples=50)
-@given(graphs(), st.lists(st.lists(st.floats(0.0, 1e4), min_size=6, max_size=6), min_size=1, max_size=8))
-def test_nodes_follow_the_law_on_any_weighted_graph(graph: str, rows: list[list[float]]) -> None:
+@given(
+    graphs(),
+    st.lists(st.lists(st.floats(0.0, 1e4), min_size=6, max_size=6), min_size=1, max_size=8),
+    st.sampled_from(("throttled", "allowed")),
+    st.sampled_from(CLAMPS),
+)
+def test_nodes_follow_the_law_on_any_weighted_graph(
+    graph: str, rows: list[list[float]], measure: str, clamp: str
+) -> None:
     demands, matrix = np.array(rows), laplacian(graph_named(graph, 6))
-    found = exchange(made(6, graph=graph, g=0.1, **LITERAL), demands)
-    expected = throttling.trajectory(matrix, np.full(6, 1000 / 6), demands, "throttled", 0.1)
+    start = np.linspace(1.0, 300.0, 6)
+    members = made(6, **{**LITERAL, "clamp": clamp, "graph": graph, "g": 0.1, "measure": measure})
+    for node, x in zip(members.values(), start, strict=True):
+        node.total.x = float(x)  # type: ignore[attr-defined]
+    found = exchange(members, demands)
+    expected = throttling.trajectory(matrix, start, demands, measure, 0.1, clamp=clamp == "links")
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-6)
 
 
