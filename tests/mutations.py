@@ -151,7 +151,7 @@ TB_ADAPTOR = _rows(
     "tests/systems/distribution/test_tb_adaptor.py",
     (
         "a limit that was overtaken is taken",
-        "                self.newest_ns[topic] = decided_at_ns\n",
+        "                self.limits[topic] = limit\n",
         "",
         "test_an_agent_takes_new_limits_and_not_those_that_were_overtaken",
     ),

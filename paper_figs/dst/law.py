@@ -310,7 +310,7 @@ NOTES = (
     "Lemma 1 the paper has (10) hold over any directed graph: it does, as an identity, but the constant sum (9) that "
     "(10) stands for is kept by balanced ones alone. The "
     "freeze of Case IV as printed, at exactly x = r, never takes hold (table frozen): limits run away as in (d). With "
-    "x >= r (e) they pass their bounds by at most one step; cutting the flow on each link (f, ours) keeps them above 0. "
-    "Nothing keeps limits positive in the other cases: a limit below 0 admits nothing."
+    "x >= r (e) they pass their bounds by at most one step; cutting the flow on each link (f, ours) keeps them above "
+    "0. Nothing keeps limits positive in the other cases: a limit below 0 admits nothing."
 )
 FIGURE = Figure(EXPERIMENT, tables, draw, CLAIMS, NOTES)

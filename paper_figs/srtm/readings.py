@@ -30,7 +30,7 @@ MARGIN = Reading(
     fitted_on={2.0: ("R5", "R8", "R10", "R11")},
 )
 CONSTANT, BENCHMARKED, IMPLIED = "constant", "benchmarked", "implied"
-IMPLIED_MCAP_RPS = 85_000.0  # within 75,000 to 90,000 or more, see below
+IMPLIED_MCAP_RPS = 85_000.0  # at least 75,000 and below 90,000, see below
 MCAP = Reading(
     "mcap",
     "a broker's maximum message rate under the SLO",

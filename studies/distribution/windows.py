@@ -64,7 +64,8 @@ class TopicWindows(ABC):
 
         if self.rule.envelope == "poisson-model":
             burst = self.rule.model_batch * smallest_burst(1 / RATE_FACTOR)
-            return Envelope(RATE_FACTOR * self.schedule.population.total_rps, float(ceil(burst * self.rule.margin)))
+            burst_count = float(ceil(burst * self.rule.margin - 1e-6))  # as a profiled one
+            return Envelope(RATE_FACTOR * self.schedule.population.total_rps, burst_count)
         if self.rule.envelope == "profiled":
             duration_ns, settle_ns = duration_of_text(self.rule.profile), 0
             start_ns = -duration_ns

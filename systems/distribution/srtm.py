@@ -7,6 +7,10 @@ artifact (github.com/Chong-Li/SRTM, cdbe79d), marked [C].
 An iteration places the unassigned publishers on as few further brokers as their capacities allow,
 measures all brokers at once, and lets each broker that violates the SLO search for the number of
 publishers that it can keep; the rest is unassigned again and the broker is full.
+
+[C] A broker violates the SLO where the pooled p99, of the whole topic, and its own are above it.  The paper tests
+"whether each broker's SLO is still met".  So a broker whose own p99 is above keeps its publishers, and a step of its
+search counts as good, while the pool is within the SLO: publishers may be placed though those of one broker miss it.
 """
 
 from collections.abc import Generator

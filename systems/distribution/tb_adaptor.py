@@ -73,9 +73,17 @@ class NewLimit(Message, frozen=True):
 
 
 class Unheard(Message, frozen=True):
-    """Adaptor to broker: back from a crash, it wants the last report of a topic of which it has heard nothing."""
+    """Adaptor to broker: back from a crash, it wants a topic's last report and its sub-bucket."""
 
     topic: str
+
+
+class Kept(Message, frozen=True):
+    """Broker to adaptor, which asked: the topic's sub-bucket as it was set last."""
+
+    topic: str
+    rate_rps: float
+    burst_count: float
 
 
 class BrokerAgent:
@@ -83,7 +91,7 @@ class BrokerAgent:
 
     def __init__(self, node_id: str, config: Config):
         self.node_id, self.config = node_id, config
-        self.newest_ns: dict[str, int] = {}  # topic -> when the adaptor decided its present limit
+        self.limits: dict[str, NewLimit] = {}  # topic -> its present one, if it was ever set
         self.told: dict[str, TopicStatistics] = {}  # topic -> what the adaptor was told last
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
@@ -100,11 +108,14 @@ class BrokerAgent:
                     Send(ADAPTOR, self.told[topic]),
                 ]
             case Delivery(source, Unheard(topic)):
-                return [Send(source, self.told[topic])] if topic in self.told else []
-            case Delivery(_, NewLimit(topic, rate_rps, burst_count, decided_at_ns)):
-                if decided_at_ns <= self.newest_ns.get(topic, -1):
+                answers: list[Message] = [self.told[topic]] if topic in self.told else []
+                if topic in self.limits:
+                    answers.append(Kept(topic, self.limits[topic].rate_rps, self.limits[topic].burst_count))
+                return [Send(source, answer) for answer in answers]
+            case Delivery(_, NewLimit(topic, rate_rps, burst_count, decided_at_ns) as limit):
+                if topic in self.limits and decided_at_ns <= self.limits[topic].decided_at_ns:
                     return []
-                self.newest_ns[topic] = decided_at_ns
+                self.limits[topic] = limit
                 return [
                     Actuate(SetBucket(topic, rate_rps, burst_count)),
                     Sample("bucket_rate_rps", rate_rps),
@@ -140,10 +151,18 @@ class _Topic:
         rates, bursts = ([getattr(part, name) for part in split.values()] for name in ("rate_rps", "burst_count"))
         self.envelope = Envelope(sum(rates), sum(bursts))
         self.rate_weights, self.burst_weights = rates, bursts
+        self.was_asked = self.was_split = False  # since the adaptor's start
         self.history = {broker: History(window_ns) for broker in split}
+
+    def begin_with(self, broker: str, rate_rps: float, burst_count: float) -> None:
+        """What a broker has from before the adaptor's crash; it says nothing once buckets are set again."""
+        if broker in self.history and not self.was_split:
+            place = self.brokers.index(broker)
+            self.rate_weights[place], self.burst_weights[place] = rate_rps, burst_count
 
     def new_split(self, now_ns: int, zero_backlog: str) -> list[Envelope]:
         """The sub-buckets that the window asks for, in the order of ``brokers``; may raise InfeasibleSplit."""
+        self.was_split = True
         weights = [self.history[broker].weights(now_ns) for broker in self.brokers]
         rates, backlogs = ([weight[i] for weight in weights] for i in (0, 1))
         if sum(rates) > 0:
@@ -161,7 +180,8 @@ class Adaptor:
     Lost reports: a broker counts with what arrived in the window, and when it was silent for all of
     it, with its last report; nothing is changed before every broker of the topic has reported once.
     Limits are sent each period, changed or not, so that lost ones are made good; an adaptor that is
-    back from a crash asks silent brokers for their last report, so as to do that again.
+    back from a crash asks all brokers for what they have and said last, and silent ones again, so as to do that
+    again; who does not answer counts with its sub-bucket of the start where a split is kept.
     """
 
     def __init__(self, node_id: str, config: Config, splits: Mapping[str, Split]):
@@ -180,6 +200,10 @@ class Adaptor:
                 if topic in self.topics and broker in self.topics[topic].history:
                     self.topics[topic].history[broker].add(now_ns, rate_rps, backlog_count)
                 return []
+            case Delivery(broker, Kept(topic, rate_rps, burst_count)):
+                if topic in self.topics:
+                    self.topics[topic].begin_with(broker, rate_rps, burst_count)
+                return []
             case Timer("adapt", due_at_ns):
                 effects: list[Effect] = [SetTimer("adapt", due_at_ns + self.period_ns)]
                 if self.config.enabled:
@@ -191,6 +215,8 @@ class Adaptor:
     def _adapt(self, name: str, now_ns: int) -> list[Effect]:
         topic = self.topics[name]
         silent = [broker for broker, history in topic.history.items() if not history.reports]
+        if self.is_back and not topic.was_asked:
+            topic.was_asked, silent = True, topic.brokers
         if silent:
             return [Send(broker, Unheard(name)) for broker in silent] if self.is_back else []
         try:
@@ -279,7 +305,7 @@ SYSTEM = System(
     "moves sub-buckets to where traffic has gone",
     config=Config,
     nodes=nodes,
-    messages=(TopicStatistics, NewLimit, Unheard),
+    messages=(TopicStatistics, NewLimit, Unheard, Kept),
     inputs=(Report,),
     plane="testbed.brokers.plane:bucket_plane",
     invariants=(Invariant("tokens conserved", _conserved),),

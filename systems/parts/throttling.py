@@ -56,7 +56,8 @@ def step(
     r_i or above and would grow, or at 0 or below and would shrink, keeps it, and its links carry nothing in
     this cycle.  ``literal`` takes the paper's "x_i = r_i" and "x_i = 0" at their word: steps of finite length
     jump over them.  ``clamp`` (ours, as the nodes' "links") cuts the flow of every link to the part of a limit that
-    falls to it, x over the number of links, so that no limit falls below 0.  None of these changes the sum of the limits if L is symmetric (Lemma 1).
+    falls to it, x over the number of links, so that no limit falls below 0.  None of these changes the sum of the
+    limits if L is symmetric (Lemma 1).
     """
     limits, asked = _floats(x), _floats(r)
     matrix = _floats(graph_laplacian)

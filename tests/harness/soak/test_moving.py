@@ -73,7 +73,7 @@ def test_a_broker_that_keeps_its_first_limit_is_found_at_rest(monkeypatch: pytes
 
     def deaf(agent: BrokerAgent, event: Event, now_ns: int) -> list[Effect]:
         limits = isinstance(event, Delivery) and isinstance(event.message, NewLimit)
-        return [] if limits and agent.node_id == "broker1" and agent.newest_ns else handle(agent, event, now_ns)
+        return [] if limits and agent.node_id == "broker1" and agent.limits else handle(agent, event, now_ns)
 
     monkeypatch.setattr(BrokerAgent, "handle", deaf)
     assert "tokens conserved" in found(10)

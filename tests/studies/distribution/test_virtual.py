@@ -57,6 +57,8 @@ def test_the_model_s_bucket_is_near_that_of_a_long_profile():
     trace = deployed(batch=1, profile="600s").envelope_for(0, ROUND_NS)
     assert model.burst_count == md1.smallest_burst(1 / 1.1) == pytest.approx(trace.burst_count, rel=0.12)
     assert deployed(envelope="poisson-model", model_batch=10).envelope_for(0, 1).burst_count == 10 * model.burst_count
+    rounded = deployed(envelope="poisson-model", model_batch=15, margin=1.1).envelope_for(0, 1)
+    assert rounded.burst_count == 429, "390 times 1.1 is a little more in floats"
 
 
 def test_sub_buckets_follow_the_load_and_set_the_unassigned_share_aside():

@@ -108,13 +108,29 @@ def test_nothing_changes_before_every_broker_has_reported() -> None:
 def test_back_from_a_crash_it_asks_who_is_silent_for_the_last_report() -> None:
     node = adaptor(again=True)
     tell(node, 1, ("b1", 10.0, 1.0), ("b2", 10.0, 1.0))
-    assert ring(node, 1) == [SetTimer("adapt", 2 * SECOND_NS), Send("b3", Unheard("topic"))]
+    asked = [Send(name, Unheard("topic")) for name in ("b1", "b2", "b3")]
+    assert ring(node, 1) == [SetTimer("adapt", 2 * SECOND_NS), *asked]
+    assert ring(node, 2) == [SetTimer("adapt", 3 * SECOND_NS), asked[2]], "b3 is silent still"
     agent = BrokerAgent("b3", Config())
     assert agent.handle(Delivery(ADAPTOR, Unheard("topic")), 0) == [], "it has none"
     agent.handle(Report(TopicReport("topic", 20.0, 2.0, 2.0)), 0)
     assert agent.handle(Delivery(ADAPTOR, Unheard("topic")), 0) == [Send(ADAPTOR, TopicStatistics("topic", 20.0, 2.0))]
     tell(node, 2, ("b3", 20.0, 2.0))
-    assert limits(ring(node, 2)) == {"b1": (250.0, 25.0), "b2": (250.0, 25.0), "b3": (500.0, 50.0)}
+    assert limits(ring(node, 3)) == {"b1": (250.0, 25.0), "b2": (250.0, 25.0), "b3": (500.0, 50.0)}
+
+
+def test_a_split_is_kept_over_the_adaptor_s_crash() -> None:
+    """b1 had 90 % of the backlog; it is back when nobody has any."""
+    names = ["b1", "b2"]
+    config = Config(backlog="waiting", window="2s")
+    loop = event_loop(SYSTEM, config, mesh("mesh", [*names, ADAPTOR], 1), names, 1)
+    for second in range(1, 12):
+        for name, waiting in zip(names, (90.0, 10.0) if second < 3 else (0.0, 0.0), strict=True):
+            loop.inject(name, second * SECOND_NS, Report(TopicReport("topic", 100.0, 0.0, waiting)))
+    loop.fail([Crash(6 * SECOND_NS, ADAPTOR), Restart(7 * SECOND_NS, ADAPTOR)])
+    set_at = [(at_ns, name, command.burst_count) for at_ns, name, command in loop.run(12 * SECOND_NS).commands]
+    last = [(name, burst) for at_ns, name, burst in set_at if at_ns > 8 * SECOND_NS]
+    assert set(last) == {("b1", 90.0), ("b2", 10.0)}
 
 
 def test_limits_add_up_again_where_one_was_lost_before_the_adaptor_crashed() -> None:

@@ -20,6 +20,12 @@ def test_smallest_prefix_is_smallest(rcap, rate):
     assert k == 1 or sum(rcap[: k - 1]) < rate
 
 
+def test_capacities_that_add_up_to_just_the_rate_are_enough():
+    """Fig. 6, 10,000 publishers: broker 1 of 110,000 msg/s has 10,000 already."""
+    rcap = [100_000, 70_000, 60_000, 50_000, 40_000, 30_000]
+    assert [smallest_prefix(rcap, rate) for rate in (99_999, 100_000, 100_001, 170_000)] == [1, 1, 2, 2]
+
+
 def test_capacity_order_keeps_ties():
     assert by_capacity([5, 9, 5, 9]) == [1, 3, 0, 2]
 
