@@ -12,7 +12,7 @@ from typing import Any
 
 from core.errors import SpecError
 from workloads.log_reader import text_lines
-from workloads.text_columns import open_bytes
+from workloads.text_columns import check_rows, open_bytes
 
 _ACCESS = re.compile(
     r'(\S+) (\S+) (\S+) \[([^]]+)] "((?:[^"\\]|\\.)*)" (\d{3}) (\S+)(?: "((?:[^"\\]|\\.)*)" "(.*)")?.*'
@@ -75,6 +75,7 @@ def _parquet_rows(path: str) -> Iterator[tuple[int, dict[str, Any]]]:
 
     try:
         file = pq.ParquetFile(path)
+        check_rows(path, file.metadata.num_rows)
         number = 0
         for batch in file.iter_batches():
             columns = []

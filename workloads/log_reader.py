@@ -23,6 +23,7 @@ from workloads.text_columns import (
     INSTANT_LIMIT_NS,
     find_columns,
     instant_ns,
+    lines_of,
     open_bytes,
     whole_number,
 )
@@ -164,7 +165,7 @@ def longest_in_order(values: list[int]) -> list[int]:
 
 def text_lines(raw: IO[bytes]) -> Iterator[tuple[int, str]]:
     """Number and text of each line that is not blank; bytes that are no UTF-8 are written in hex, after a backslash."""
-    for number, line in enumerate(raw, 1):
+    for number, line in enumerate(lines_of(raw), 1):
         text = line.decode("utf-8-sig" if number == 1 else "utf-8", "backslashreplace").rstrip("\r\n")
         if text.strip():
             yield number, text

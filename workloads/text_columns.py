@@ -2,9 +2,11 @@
 
 import gzip
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
+from io import BufferedReader, RawIOBase
+from pathlib import Path
 from typing import IO
 
 from core.errors import SpecError
@@ -14,6 +16,11 @@ UNIT_DIGITS = {"s": 9, "ms": 6, "us": 3, "ns": 0}  # decimal digits from the uni
 INSTANT_UNITS = (*UNIT_DIGITS, "iso")
 INSTANT_LIMIT_NS = 2**62  # instants are below it, on either side of 1970
 
+# Ours: what a small file may stand for, so that none fills the memory.
+LINE_BYTES = 1 << 20  # of a line
+ROWS = 10_000_000  # of a Parquet file, or one for each of its bytes
+UNPACKED_BYTES, UNPACKED_RATIO = 16 << 20, 100  # of a gzip file, or so many times its size; logs have 5 to 50
+
 _NUMBER = re.compile(r"([+-]?)(\d{1,40})(?:\.(\d*))?([eE][+-]?\d{1,3})?", re.ASCII)
 _ISO = re.compile(r"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d)(?:[.,](\d+))?(Z|[+-]\d\d:?\d\d)?", re.ASCII)
 
@@ -22,7 +29,49 @@ def open_bytes(path: str) -> IO[bytes]:
     """The file's bytes, decompressed where its first bytes say that it is gzip."""
     with open(path, "rb") as file:
         compressed = file.read(2) == b"\x1f\x8b"
-    return gzip.open(path, "rb") if compressed else open(path, "rb")  # type: ignore[return-value]
+    return BufferedReader(_Unpacked(path), 1 << 16) if compressed else open(path, "rb")  # type: ignore[type-var]
+
+
+class _Unpacked(RawIOBase):
+    """The bytes of a gzip file; SpecError where they are too many for its size."""
+
+    def __init__(self, path: str):
+        self._path, self._file = path, gzip.GzipFile(path)
+        self._most = max(UNPACKED_BYTES, UNPACKED_RATIO * Path(path).stat().st_size)
+
+    def readable(self) -> bool:
+        """As a buffer asks."""
+        return True
+
+    def readinto(self, buffer: bytearray) -> int:  # type: ignore[override]
+        """Fill a buffer; how many bytes there were."""
+        count = self._file.readinto(buffer)
+        if self._file.tell() > self._most:
+            raise SpecError(
+                f"{self._path}: more than {self._most >> 20} MiB once unpacked", "if it is right, unpack it"
+            )
+        return count
+
+    def close(self) -> None:
+        """And the file."""
+        self._file.close()
+        super().close()
+
+
+def lines_of(raw: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file, with their ends; ValueError for one that is too long."""
+    readline = raw.readline
+    while line := readline(LINE_BYTES + 1):
+        if len(line) > LINE_BYTES:
+            raise ValueError(f"a line of more than {LINE_BYTES >> 20} MiB")
+        yield line
+
+
+def check_rows(path: str, count: int) -> None:
+    """SpecError for a Parquet file of too many rows for its size: each is an object to its readers."""
+    most = max(ROWS, Path(path).stat().st_size)
+    if count > most:
+        raise SpecError(f"{path}: {count:,} rows", f"give at most {most:,}")
 
 
 def column_map(columns: Mapping[str, str | int] | str, roles: Sequence[str]) -> dict[str, str | int]:

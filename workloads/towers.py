@@ -15,7 +15,7 @@ from core.errors import SpecError
 from core.reading import reading
 from core.records import Float64
 from core.seeds import generator
-from workloads.text_columns import find_columns, open_bytes
+from workloads.text_columns import find_columns, lines_of, open_bytes
 
 ROLES = ("latitude", "longitude")
 LIMITS = {"latitude": 90.0, "longitude": 180.0}  # degrees
@@ -66,7 +66,7 @@ def read_towers(path: str, columns: Mapping[str, str | int], skip_bad: bool = Fa
     degrees: list[tuple[float, float]] = []
     with reading(path, "give a readable list of towers"), open_bytes(path) as raw:
         width, at = 0, dict[str, int]()
-        for number, line in enumerate(raw, 1):
+        for number, line in enumerate(lines_of(raw), 1):
             text = line.decode("utf-8-sig" if number == 1 else "utf-8", "backslashreplace").strip("\r\n")
             if not text.strip():
                 continue

@@ -17,11 +17,18 @@ import numpy as np
 from core.errors import SpecError
 from core.reading import reading
 from core.records import Int32, Int64
-from workloads.text_columns import INSTANT_LIMIT_NS, find_columns, instant_ns, open_bytes, whole_number
+from workloads.text_columns import (
+    INSTANT_LIMIT_NS,
+    check_rows,
+    find_columns,
+    instant_ns,
+    lines_of,
+    open_bytes,
+    whole_number,
+)
 
 ROLES = ("publisher", "instant", "size", "group")
 OPTIONAL_ROLES = ("size", "group")
-PARQUET_ROWS_MAXIMUM = 10_000_000  # ours: a few bytes may stand for any number of equal rows, each an object here
 
 # A decimal comma trades places with the dot, which is then no number's: "1.163" stays unread.
 _COMMA = str.maketrans(",.", ".,")
@@ -83,12 +90,13 @@ def _numbered(path: str, separator: str) -> Iterator[tuple[int, list[str]]]:
     """Line number and fields of each line that is not blank; a separator of " " is any white space."""
     with open_bytes(path) as raw:
         if separator == " ":
-            for number, line in enumerate(raw, 1):
+            for number, line in enumerate(lines_of(raw), 1):
                 if fields := line.removeprefix(BOM_UTF8 if number == 1 else b"").split():
                     yield number, [field.decode("utf-8", "surrogateescape") for field in fields]
             return
         text = (
-            line.decode("utf-8-sig" if number == 0 else "utf-8", "surrogateescape") for number, line in enumerate(raw)
+            line.decode("utf-8-sig" if number == 0 else "utf-8", "surrogateescape")
+            for number, line in enumerate(lines_of(raw))
         )
         reader = csv.reader(text, delimiter=separator, strict=True)
         try:
@@ -146,8 +154,7 @@ def _read_parquet(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns
     try:
         with open(path, "rb") as raw:
             file = pq.ParquetFile(raw)
-            if file.metadata.num_rows > PARQUET_ROWS_MAXIMUM:
-                raise SpecError(f"{path}: {file.metadata.num_rows:,} rows", f"give at most {PARQUET_ROWS_MAXIMUM:,}")
+            check_rows(path, file.metadata.num_rows)
             names = file.schema_arrow.names
             wanted = _find_columns(path, TraceFormat(form.columns), names)
             table = file.read(columns=[names[position] for position in wanted.values()])
@@ -193,7 +200,7 @@ def _read_ulb_wsn(path: str, form: TraceFormat, row_limit: int) -> tuple[Columns
     lines, stamps, nodes = [], [], []
     width = 0
     with open_bytes(path) as raw:
-        for number, line in enumerate(raw, 1):
+        for number, line in enumerate(lines_of(raw), 1):
             values = line.split()  # bytes: A0 is no white space here
             if not values:
                 continue
