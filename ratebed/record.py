@@ -3,13 +3,15 @@
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Annotated
+
+import msgspec
 
 from analysis.report import claims_json
 from analysis.verdicts import Result, rank_of
 from collectors.integrity import verified
 from collectors.schema import MANIFEST
 from core.digests import digest_of
-from core.errors import SpecError
 from core.reading import reading
 from core.records import Json
 from core.writing import replace_file
@@ -21,6 +23,42 @@ MADE_BY = "made_by"  # of ``MADE``: the commits whose code made the numbers; ``c
 VALIDITY = "validity"  # of a claim
 _WANTED = ("wanted_low", "wanted_high", "published")
 NEAR = 1e-9  # numbers differ by less between two orders of one sum: of the larger, or absolute below 1
+
+
+class _Made(msgspec.Struct):
+    machine: str
+    commit: str
+    date: str
+    scale: list[str]
+    seed: list[str]
+    testbed: list[str]
+    made_by: list[str] = []  # records did not say it at first
+
+
+class _Check(msgspec.Struct):
+    kind: str
+    label: str
+    mean: float | None = None
+    wanted_low: float | None = None
+    wanted_high: float | None = None
+    published: float | None = None
+
+
+class _Claim(msgspec.Struct):
+    id: Annotated[str, msgspec.Meta(max_length=1_000)]  # its digits are a number
+    testbed: str
+    verdict: str
+    measured: list[_Check]
+    validity: str | None = None  # nor this
+
+
+class _Record(msgspec.Struct):
+    """What is read of a record, or of a report, of which ``figures`` are."""
+
+    made: _Made
+    claims: list[_Claim]
+    runs: dict[str, dict[str, str]] = {}
+    figures: dict[str, dict[str, str]] = {}
 
 
 def write_record(
@@ -72,11 +110,11 @@ def _rank(claim: Json) -> tuple[str, int, str, str]:
 
 
 def read_record(path: Path) -> Json:
-    """What ``write_record`` wrote; SpecError for a file that is something else."""
-    with reading(str(path), "name a file of results/, as in results/claims-quick.json"):
-        record = json.loads(path.read_bytes())
-        if not isinstance(record, dict) or {MADE, CLAIMS} - record.keys():
-            raise SpecError(f"{path} is no record of claims", "write one: ratebed claims --record FILE")
+    """What ``write_record`` wrote, whole, or a report; SpecError for a file that is something else."""
+    with reading(str(path), "name a file that ratebed claims --record wrote, as results/claims-quick.json"):
+        content = path.read_bytes()
+        msgspec.json.decode(content, type=_Record)
+        record: Json = msgspec.json.decode(content)
         return record
 
 

@@ -94,7 +94,7 @@ def report(out: Path, since: str = "") -> WrittenReport:
             *(f"Not to be had any more: {why}" for why in known.lost.values()),
         ),
         papers=_papers(joint_counts(results)),
-        since=f"{since} ({before[MADE].get('date', 'undated')})" if before else "",
+        since=f"{since} ({before[MADE]['date']})" if before else "",
         changes=_changes(before, results, described) if before else (),
         made={"scale": scales, "seed": seeds, "testbed": testbeds, MADE_BY: commits},
         table_files={name: out / "tables" / name for name in (shown.key for shown in figures)},

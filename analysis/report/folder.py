@@ -5,12 +5,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from analysis.report import charts, frame, pages
 from analysis.report.claims import claims_json
 from analysis.report.contents import FigureSection, ReportContext
 from analysis.report.drawing import with_verdicts
 from analysis.verdicts import Result
 from core.digests import digest_of
+from core.errors import SpecError
+from core.reading import reading
 from core.records import Json
 
 if TYPE_CHECKING:
@@ -19,6 +23,10 @@ if TYPE_CHECKING:
 RECORD = "report.json"
 FILES = "files"  # its key: every file of the report
 FIGURES = "figures"  # its key: figure -> table -> SHA-256 of its Parquet file
+
+
+class _Former(msgspec.Struct):
+    files: list[str]
 
 
 def write_report(
@@ -52,13 +60,15 @@ def write_report(
 
 
 def _former(folder: Path) -> list[str]:
-    """The files of the report that is there; only such as lie in the folder."""
-    try:
-        names = json.loads((folder / RECORD).read_bytes())[FILES]
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
+    """The files of the report that is there; only such as lie in the folder.  Of one that is damaged none is known."""
     inside = folder.resolve()
-    return [name for name in names if isinstance(name, str) and (inside / name).resolve().is_relative_to(inside)]
+    try:
+        with reading(str(folder / RECORD)):
+            names = msgspec.json.decode((folder / RECORD).read_bytes(), type=_Former).files
+            paths = ((name, inside / name) for name in names)
+            return [name for name, path in paths if path.resolve().is_relative_to(inside) and path.is_file()]
+    except SpecError:
+        return []
 
 
 def _digests(folder: Path, section: FigureSection) -> dict[str, str]:

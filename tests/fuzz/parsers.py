@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.audit import Promise
+from analysis.report.folder import _former
 from collectors.integrity import read_manifest
 from collectors.schema import MANIFEST
 from core.codec import Codec
@@ -23,6 +24,8 @@ from harness.matrix import _study, ad_hoc, read_matrix
 from harness.run import check_all
 from ratebed import digitised
 from ratebed.auditing import Audit
+from ratebed.record import differences, read_record, write_record
+from ratebed.reporting import _changes, earlier
 from studies import load_study
 from studies.inputs import run_id
 from studies.spec import RunSpec
@@ -235,6 +238,20 @@ def _manifest(data: bytes, folder: Path) -> None:
     json.dumps(read_manifest(folder))
 
 
+def _record(path: Path) -> None:
+    """What is compared with it, and added to it."""
+    record = read_record(path)
+    "\n".join(differences(record, [])).encode()
+    made = {"machine": "", "commit": "", "made_by": [], "date": ""}
+    write_record(path, [], [], made, path.parent, record)
+
+
+def _report(path: Path) -> None:
+    """What a report says that was changed since, and what of it is removed."""
+    assert all((path.parent / name).is_file() for name in _former(path.parent))
+    _changes(earlier(str(path.parent)), [], {})
+
+
 def _number(read: Callable[[str], int | Fraction], data: bytes, folder: Path) -> None:
     """Where options have it: ValueError is what its readers turn into an error of theirs."""
     try:
@@ -268,6 +285,8 @@ PARSERS: dict[str, Parser] = {
     "verdict": Parser(lambda data, folder: read_verdict(data), of_text=False),
     "message": Parser(lambda data, folder: MESSAGES.decode(data), of_text=False),
     "manifest": Parser(_manifest),
+    "record": _file(_record, "claims.json"),
+    "report": _file(_report, "report.json"),
     "state": _file(read_state, "run-1-00000000.jsonl"),
     "span": Parser(partial(_number, duration_ns)),
     "rational": Parser(partial(_number, rational)),

@@ -1,6 +1,7 @@
 """Results of record: kept whole, compared with, and complete."""
 
 import hashlib
+import json
 import shutil
 from collections import Counter
 from dataclasses import replace
@@ -183,7 +184,28 @@ def test_checks_of_one_label_are_paired_in_their_order(tmp_path: Path) -> None:
     assert differences(record, [wider])[0].endswith("rise wanted in [0, none, none], now in [-1, none, none]")
 
 
-@pytest.mark.parametrize("content", ["", "[]", '{"made": {}}', "\xff"])
+_OF = json.dumps({**MADE, "scale": [], "seed": [], "testbed": []})
+_CHECK = '{"kind": "value", "label": "a", "mean": 1}'
+_CLAIM = '{{"id": "{}", "testbed": "virtual", "verdict": "reproduced", "measured": [{}]}}'
+
+
+def test_a_record_of_the_least_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "a.json"
+    path.write_text(f'{{"made": {_OF}, "claims": [{_CLAIM.format("R4", _CHECK)}]}}')
+    assert len(differences(read_record(path), [result()])) == 1
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        *("", "[]", '{"made": {}}', "\xff", "[" * 100_000, '{"made": {}, "claims": [{}]}'),
+        *(f'{{"made": {_OF}, "claims": {claims}}}' for claims in ("3", "{}", "[{}]", "[3]")),
+        f'{{"made": [], "claims": [{_CLAIM.format("R4", _CHECK)}]}}',
+        f'{{"made": {_OF}, "claims": [{_CLAIM.format("R4", "{}")}]}}',
+        f'{{"made": {_OF}, "claims": [{_CLAIM.format("R" + "1" * 5_000, _CHECK)}]}}',
+        *(f'{{"made": {_OF}, "claims": [], "{key}": {{"a": 3}}}}' for key in ("runs", "figures")),
+    ],
+)
 def test_what_is_no_record_is_refused_in_a_line(content: str, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(content.encode("latin-1"))

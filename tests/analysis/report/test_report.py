@@ -223,6 +223,13 @@ def test_a_former_report_cannot_have_files_elsewhere_removed(tmp_path):
     assert victim.read_text() == "mine"
 
 
+@pytest.mark.parametrize("content", ["[" * 100_000, "3", '{"files": 3}', '{"files": ["a\\u0000b"]}', '{"files": [""]}'])
+def test_a_former_report_that_is_damaged_is_written_over(tmp_path, content):
+    (tmp_path / "report.json").write_text(content)
+    written(tmp_path)
+    assert "index.html" in json.loads((tmp_path / "report.json").read_bytes())["files"]
+
+
 def test_the_pages_of_other_verbs_are_in_the_frame_and_linked(tmp_path):
     write_page(tmp_path, "advise.html", "Which limiter?", Markup("<section><h2>Ranking</h2></section>"))
     page = Page(tmp_path / "advise.html")
