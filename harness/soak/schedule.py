@@ -6,12 +6,14 @@ Times are nanoseconds of the run.  ``troubles`` are faults that belong together,
 
 from dataclasses import fields
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from core.clients import Role
 from core.errors import SpecError
-from core.records import Json, Request
+from core.reading import reading
+from core.records import COST_MAXIMUM, Json, Request
 from core.registry import hint
 from core.units import SECOND_NS, duration_text
 from core.writing import replace_file
@@ -20,6 +22,7 @@ from systems.limiting.throttling_users import Demand
 from systems.placement.messages import AtSite, Wanted
 from testbed.faults import KINDS, Fault, read_faults
 
+NODES = 500  # at most: each pair may have a link
 _LONGEST_NS = 3_600 * SECOND_NS
 _SPANS = {"at_ns": "at", "offset_ns": "offset", "hold_ns": "hold"}
 _NAMES = {factory: name for name, factory in KINDS.items()}
@@ -31,7 +34,7 @@ class SoakRequest(msgspec.Struct, frozen=True, array_like=True):
     at_ns: int
     node: str
     user: str
-    cost: int = 1
+    cost: Annotated[int, msgspec.Meta(ge=1, le=COST_MAXIMUM)] = 1
 
 
 class Told(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -67,11 +70,11 @@ class SoakSchedule(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unkno
     seed: int
     system: str
     options: Json  # of the system
-    nodes: tuple[str, ...]
+    nodes: Annotated[tuple[str, ...], msgspec.Meta(min_length=1, max_length=NODES)]
     load_end_ns: int  # the last request or report is not later; a fault may be
     delay_ns: int = 0  # of each link
     jitter_ns: int = 0
-    homes: dict[str, str] = {}
+    homes: Annotated[dict[str, str], msgspec.Meta(max_length=NODES)] = {}
     clocks_ahead_ns: dict[str, int] = {}
     requests: tuple[SoakRequest, ...] = ()
     told: tuple[Told, ...] = ()
@@ -122,16 +125,14 @@ def write_schedule(path: Path, schedule: SoakSchedule) -> None:
 
 def read_schedule(path: Path) -> SoakSchedule:
     """What ``write_schedule`` wrote; SpecError names the file and what is wrong in it."""
-    try:
+    with reading(str(path), "name a file that ratebed soak wrote"):
         schedule = msgspec.json.decode(path.read_bytes(), type=SoakSchedule)
-    except OSError as error:
-        raise SpecError(f"{path}: {error.strerror}", "name a file that ratebed soak wrote") from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise SpecError(f"{path}: {error}", "name a file that ratebed soak wrote") from None
     instants_ns = schedule.instants_ns()
     late = max(schedule.load_ns(), default=0) > schedule.load_end_ns
-    if not schedule.nodes or late or max(schedule.load_end_ns, *instants_ns) > _LONGEST_NS:
-        raise SpecError(f"{path}: load_end_ns = {schedule.load_end_ns}", "give nodes, and an end within an hour")
+    if late or max(schedule.load_end_ns, *instants_ns) > _LONGEST_NS:
+        raise SpecError(
+            f"{path}: load_end_ns = {schedule.load_end_ns}", "give an end within an hour, and nothing later"
+        )
     if min(instants_ns) < 0:
         raise SpecError(f"{path}: an instant of {min(instants_ns)} ns", "give instants from 0 on")
     return schedule

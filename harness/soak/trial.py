@@ -81,7 +81,19 @@ def _parting(steps: Sequence[Step], others: Sequence[Step]) -> tuple[int, str]:
     return 0, ""
 
 
-def _play(schedule: SoakSchedule) -> Played:
+@dataclass(frozen=True)
+class SoakStage:
+    """What a schedule is played on: ``loop`` has been told of all its faults, requests and reports."""
+
+    system: System
+    config: object
+    everyone: list[str]
+    topology: Topology
+    loop: EventLoop
+
+
+def staged(schedule: SoakSchedule) -> SoakStage:
+    """SpecError for what makes no schedule."""
     system = load_system(schedule.system)
     config = configure(f"system {schedule.system}", system.config, schedule.options)
     if system.nodes is None:
@@ -94,12 +106,18 @@ def _play(schedule: SoakSchedule) -> Played:
         loop.offer(node, offered)
     for told in schedule.told:
         loop.inject(told.node, told.at_ns, Report(told.measurement()))
+    return SoakStage(system, config, everyone, topology, loop)
+
+
+def _play(schedule: SoakSchedule) -> Played:
+    stage = staged(schedule)
+    loop = stage.loop
     try:
-        at_rest = _run_placed(loop, schedule) if isinstance(config, Options) else _run(loop, schedule)
-        history = _history(schedule, system, config, topology, everyone, loop, at_rest)
+        at_rest = _run_placed(loop, schedule) if isinstance(stage.config, Options) else _run(loop, schedule)
+        history = _history(schedule, stage, at_rest)
     except Exception as error:  # whoever raised it: without the seed nobody could look
         return Played(schedule, (ended(error, loop.now_ns),), loop.journal.steps)
-    return Played(schedule, judged(history, invariants_of(system)), history.steps)
+    return Played(schedule, judged(history, invariants_of(stage.system)), history.steps)
 
 
 def judged(history: RunHistory, invariants: Iterable[Invariant]) -> tuple[Breach, ...]:
@@ -205,23 +223,16 @@ def _are_idle(loop: EventLoop) -> bool:
     return all(node.idle() for node in loop.living().values() if hasattr(node, "idle"))
 
 
-def _history(
-    schedule: SoakSchedule,
-    system: System,
-    config: object,
-    topology: Topology,
-    everyone: Iterable[str],
-    loop: EventLoop,
-    at_rest: bool,
-) -> RunHistory:
+def _history(schedule: SoakSchedule, stage: SoakStage, at_rest: bool) -> RunHistory:
+    topology, loop = stage.topology, stage.loop
     living: Mapping[str, Node] = loop.living()
-    names = [name for name in topology.node_names() if name in set(everyone)]
+    names = [name for name in topology.node_names() if name in set(stage.everyone)]
     delays = [topology.path(a, b).one_way_delay_ns for a in names for b in names]
     faults = schedule.faults()
     return RunHistory(
-        system,
-        config,
-        tuple(everyone),
+        stage.system,
+        stage.config,
+        tuple(stage.everyone),
         loop.journal.steps,
         frozenset(str(row["kind"]) for trouble in schedule.troubles for row in trouble),
         outages_of(faults, loop.now_ns),

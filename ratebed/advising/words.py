@@ -214,7 +214,7 @@ def _typed(value: object) -> str:
         return json.dumps(value)
     try:
         json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
     return json.dumps(value)
 

@@ -22,6 +22,9 @@ from core.registry import lookup
 from core.units import duration_ns, rational
 from harness.matrix import _study, ad_hoc, read_matrix
 from harness.run import check_all
+from harness.soak.ledger import read_ledger
+from harness.soak.schedule import read_schedule
+from harness.soak.trial import staged
 from ratebed import digitised
 from ratebed.auditing import Audit
 from ratebed.record import differences, read_record, write_record
@@ -287,6 +290,8 @@ PARSERS: dict[str, Parser] = {
     "manifest": Parser(_manifest),
     "record": _file(_record, "claims.json"),
     "report": _file(_report, "report.json"),
+    "schedule": _file(lambda path: staged(read_schedule(path)), "schedule.json"),
+    "ledger": _file(read_ledger, "soak.json"),
     "state": _file(read_state, "run-1-00000000.jsonl"),
     "span": Parser(partial(_number, duration_ns)),
     "rational": Parser(partial(_number, rational)),

@@ -30,7 +30,7 @@ def owner_in(content: bytes | None) -> str:
     try:
         entry = json.loads(content)
         return str(entry["dstBroker"]) if entry["state"] == "Owned" else ""
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         what = f"an entry of {ROOT} that cannot be read: {content[:200]!r} ({type(error).__name__})"
         raise MachineError(what, "see whether Pulsar's version is the pinned one") from None
 

@@ -252,9 +252,10 @@ def test_a_ledger_adds_up(tmp_path: Path) -> None:
     more = again.played(Stretch("b", "", 51, 75, 25, 0.1)).deviated(7, "leases", "a", (Breach("bound", 1, "n1", "x"),))
     assert len(more.stretches) == 2
     assert more.deviations == ledger.deviations
-    path.write_text("{")
-    with pytest.raises(SpecError, match="name a ledger"):
-        read_ledger(path)
+    for text in ("{", '{"stretches": 3}', '{"x": ' + "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(SpecError, match=r"soak\.json: .*name a ledger"):
+            read_ledger(path)
 
 
 @pytest.mark.parametrize("text", ["", "{}", '{"seed": 1}', "\xff", "[" * 3_000])
@@ -264,6 +265,21 @@ def test_a_file_that_is_no_schedule_is_refused_in_one_line(tmp_path: Path, text:
     with pytest.raises(SpecError, match=r"schedule\.json") as refused:
         read_schedule(path)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("edit", "where"),
+    [
+        ({"nodes": ()}, r"\$\.nodes"),
+        ({"nodes": tuple(f"n{i}" for i in range(5_000))}, r"\$\.nodes"),
+        ({"homes": {f"n{i}": f"s{i}" for i in range(5_000)}}, r"\$\.homes"),
+        ({"requests": (SoakRequest(0, "n1", "ann", 0),)}, r"\$\.requests"),
+    ],
+)
+def test_a_schedule_that_is_too_large_or_none_is_refused(tmp_path: Path, edit: dict[str, Any], where: str) -> None:
+    write_schedule(tmp_path / "schedule.json", msgspec.structs.replace(ASKED, **edit))
+    with pytest.raises(SpecError, match=rf"schedule\.json: .*{where}"):
+        read_schedule(tmp_path / "schedule.json")
 
 
 def test_a_schedule_of_a_file_plays_as_it_did(tmp_path: Path) -> None:

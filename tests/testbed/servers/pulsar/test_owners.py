@@ -18,7 +18,7 @@ def test_a_bundle_has_an_owner_while_it_is_owned() -> None:
     assert entry_of(Topic("t", "n", "x"), WHOLE) == "/service_unit_state/t/n/0x00000000_0xffffffff"
 
 
-@pytest.mark.parametrize("content", [b"\x00\x01", b"[]", b"{}", b'{"state": "Owned"}'])
+@pytest.mark.parametrize("content", [b"\x00\x01", b"[]", b"{}", b'{"state": "Owned"}', b"[" * 100_000])
 def test_another_content_is_refused(content: bytes) -> None:
     with pytest.raises(MachineError, match="cannot be read"):
         owner_in(content)
