@@ -46,6 +46,7 @@ def threshold(
     if nodes < 1:
         raise SpecError(f"--nodes {nodes}", "give at least 1")
     from systems.parts.frequency_threshold import frequency_threshold
+    from systems.parts.limit import DIGITS
     from workloads import load
     from workloads.api import LoggedSchedule
     from workloads.auto_limit import auto_limit, rate_text
@@ -69,10 +70,12 @@ def threshold(
             raise SpecError(f"--rate {rate} with --capacity auto", "leave one of them out: auto finds both")
         limit = auto_limit(at_ns, user, cost)
         tokens, rate = limit.capacity, limit.rate
-    elif capacity.isascii() and capacity.isdigit() and int(capacity):
+    elif len(capacity) <= DIGITS and capacity.isascii() and capacity.isdigit() and int(capacity):
         tokens, rate = int(capacity), rate or rate_text(int(capacity))
     else:
-        raise SpecError(f"--capacity {capacity!r}", "give a whole number of tokens, or auto")
+        raise SpecError(
+            f"--capacity {capacity!r}", f"give a whole number of tokens, of at most {DIGITS} digits, or auto"
+        )
     derived = frequency_threshold(at_ns, user, tokens // nodes, tokens, rate, users, cost)
     skipped = schedule.skipped if isinstance(schedule, LoggedSchedule) else {}
     if as_json:

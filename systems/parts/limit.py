@@ -14,6 +14,7 @@ from core.units import SECOND_NS, duration_ns, rational
 
 _FINEST_RATE = 10**6  # p at most
 _LONGEST_LIFE = 2**61  # c tokens' worth of ticks, at most
+DIGITS = 18  # of a count of tokens, at most: 64 bits have them
 PERIODS = {"second": "1s", "minute": "60s", "hour": "3600s", "day": "86400s"}
 
 
@@ -84,6 +85,8 @@ def per_period(text: str) -> tuple[int, str]:
     """
     count, _, period = text.replace(" ", "").partition("/")
     try:
+        if len(count) > DIGITS:
+            raise ValueError
         span = Fraction(duration_ns(PERIODS.get(period, period)), SECOND_NS)
         rate = int(count) / span
     except (ValueError, ZeroDivisionError):

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.audit import ALIGNED, BUCKET, PROMISES, SLIDING, Promise, audit, least_excess, wrongly_withheld
+from core.errors import SpecError
 from systems.parts.limit import gcra, limit_of, per_period
 
 S = 1_000_000_000
@@ -250,3 +251,9 @@ def test_a_limiter_that_withholds_is_seen_and_only_where_the_log_can_tell():
     assert later[0].unjudged_count == 10 and later[0].withheld_count < findings[0].withheld_count
     none, _ = audit(at, np.zeros(40, int), verdicts, 2 * S, promise, 0, int(at[-1]))
     assert none[0].withheld_count == 0
+
+
+@pytest.mark.parametrize("count", ["9" * 19, "9" * 4_299, "9" * 5_000])
+def test_a_limit_has_no_more_digits_than_its_rate_can_have(count: str) -> None:
+    with pytest.raises(SpecError, match=r"limit '9+…9+/1ns'|limit '9{19}/1ns'"):
+        per_period(f"{count}/1ns")

@@ -33,7 +33,7 @@ def fetch_runs(machine: Machine, folder: str, out: Path) -> list[str]:
     """
     with closing(SshConnection(machine)) as connection:
         listing = f'cd {quote(folder)}/runs; for its in */{MANIFEST}; do echo "${{its%/*}}"; done'
-        there = connection.done(script(listing)).decode().split()
+        there = connection.done(script(listing)).decode(errors="replace").split()
         wanted = [name for name in there if _RUN.fullmatch(name) and not is_whole(out / "runs" / name)]
         if wanted:
             _bring(connection, f"{folder}/runs", wanted, out / "runs")

@@ -72,8 +72,11 @@ def bundle(kind: str, root: Path, *paths: Path) -> Bundle:
 def ship(connection: SshConnection, brokerd: Path | None, token: str) -> Shipped:
     """Bring what is not there yet; MachineError says what is wrong with the machine's disk or Python."""
     wanted = quote(connection.machine.folder)
-    told = connection.done(script(f"umask 077; pwd -P; mkdir -p {wanted}; cd {wanted}; pwd -P")).decode()
-    users, home = told.splitlines()
+    told = connection.done(script(f"umask 077; pwd -P; mkdir -p {wanted}; cd {wanted}; pwd -P"))
+    with reading(
+        f"{connection.machine.name} says of its folder {told[:60]!r}", "name another: folder = …", MachineError
+    ):
+        users, home = told.decode().splitlines()
 
     def bring(what: Bundle) -> str:
         """The bundle's folder, unpacked aside and renamed where it was not there."""

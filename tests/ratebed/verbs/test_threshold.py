@@ -46,6 +46,8 @@ def test_bad_input_is_one_line(tmp_path):
         ([path], "no column 'user'"),
         (["nowhere.log"], "nowhere.log"),
         (["D", "--capacity", "lots"], "--capacity"),
+        (["D", "--capacity", "1" * 5_000], "give a whole number of tokens, of at most 18 digits, or auto"),
+        (["D", "--capacity", "9" * 18], "capacity"),
         (["D", "--nodes", "0"], "--nodes"),
         (["D", "--start", "6h", "--duration", "1h"], "--start, --duration: data set D is taken whole"),
         (["D", "--columns", "user=who", "--instant-unit", "ms"], "--columns, --instant-unit: data set D"),
