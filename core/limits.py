@@ -18,6 +18,7 @@ UserCount = Annotated[int, Meta(le=1_000_000, description="give at most 1,000,00
 PublisherCount = Annotated[int, Meta(le=10_000_000, description="give at most 10,000,000: each has rows in memory")]
 RoundCount = Annotated[int, Meta(le=100_000, description="give at most 100,000: each is worked through")]
 ByteCount = Annotated[int, Meta(le=1 << 30, description="give at most 1 GiB: a message is whole in memory")]
+MachineBytes = Annotated[float, Meta(le=1e15, description="give at most a petabyte, of a machine or a second of it")]
 Rps = Annotated[float, Meta(ge=1e-9, le=1e9, description="give 1e-9 to 1e9 a second: instants are whole ns")]
 Factor = Annotated[float, Meta(le=1e9, description="give at most a thousand million")]
 

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 
 from core.clients import ClientLoad, Happening, Moved
 from core.errors import SpecError
-from core.limits import Factor, HostCount, RoundCount, Rps
+from core.limits import Factor, HostCount, MachineBytes, RoundCount, Rps
 from core.records import Json, Sample
 from core.units import duration_ns
 from studies.api import check_least
@@ -32,9 +32,9 @@ class Config:
     warm_up_rounds: RoundCount = 600  # ePulsar 5.5.1: coordinates settle for 10 minutes, a probe a second
     out_rps: Rps = 1_500_000.0  # ePulsar 5.4: the knee of their broker, in messages sent out
     cores: Factor = BROKER.cores  # of a broker's machine, as the next three (3.4.2; 5.4): live
-    memory_bytes: Factor = BROKER.memory_bytes
-    network_bytes: Factor = BROKER.network_bytes  # ours: a second, each way
-    topic_bytes: Factor = BROKER.topic_bytes  # ours: of the memory, modelled
+    memory_bytes: MachineBytes = BROKER.memory_bytes
+    network_bytes: MachineBytes = BROKER.network_bytes  # ours: a second, each way
+    topic_bytes: MachineBytes = BROKER.topic_bytes  # ours: of the memory, modelled
     window: str = "1s"  # of topics' counts and latencies
     faults: tuple[Json, ...] = ()  # tables as testbed.faults.read_faults takes them
     bookies: HostCount = 0  # nodes that a message is written to before it goes on (3.5); 0: topics are not persistent

@@ -58,7 +58,8 @@ def enter(ledger: Path, name: str, outcome: Outcome) -> None:
         of["inputs"] += outcome.inputs
         of["seconds"] = round(of["seconds"] + outcome.seconds, 1)
         of["runs"] += 1
-        of["slowest_seconds"] = max(of.get("slowest_seconds", 0.0), round(outcome.slowest_s, 2))
+        if outcome.slowest_s:  # Go tells none
+            of["slowest_seconds"] = max(of.get("slowest_seconds", 0.0), round(outcome.slowest_s, 2))
         of["largest_megabytes"] = max(of.get("largest_megabytes", 0), outcome.megabytes)
         of["failures"] |= outcome.failures
         of |= {"last_seed": outcome.seed, "last_commit": commit()}

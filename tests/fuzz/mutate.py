@@ -1,18 +1,36 @@
-"""Mutations of inputs: bytes, fields, numbers, nesting, truncation, compression, and two inputs made one."""
+"""Mutations of inputs: bytes, fields, numbers, names, nesting, truncation, compression, and two inputs made one."""
 
 import gzip
+import json
 import random
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from typing import Any
+
+from core import limits
+from studies import STUDIES
+from systems import SYSTEMS
+from testbed.topologies.topology import TOPOLOGIES
+from workloads import WORKLOADS
 
 LENGTH_MAXIMUM = 200_000  # of an input: longer ones say no more
+NAMES = (STUDIES, SYSTEMS, TOPOLOGIES, WORKLOADS)  # one is exchanged for another of its registry
+
+
+def _limits() -> list[int]:
+    """All counts that ``core.limits`` just allows."""
+    metas = [meta for kind in vars(limits).values() for meta in getattr(kind, "__metadata__", ())]
+    counts = [value for value in vars(limits).values() if type(value) is int]
+    return sorted({*counts, *(int(meta.le) for meta in metas if meta.le is not None)})
+
+
 NUMBERS = (
+    *(str(limit + by) for limit in _limits() for by in (-1, 0, 1)),
     *("0", "-1", "1", "3", "255", "65536", "2147483647", "2147483648", "9223372036854775807", "9223372036854775808"),
     *(
         "99999999999",
         "100000000",
-        "1000000000",
         "99999999999999999999999",
         "1e305",
         "-1e305",
@@ -46,6 +64,7 @@ WORDS = (
 BYTES = (b"\xff", b"\xe9", b"\x80", b"\xed\xa0\x80", b"\x00", b"\xc1", b"\xdf", b"\x1f\x8b", b"PAR1", b"\xa0")
 _NUMBER = re.compile(rb"[0-9]+(?:\.[0-9]+)?")
 _FIELD = re.compile(rb"[^\s,;=\[\]{}\"']+")
+_NAME = re.compile(rf"(?<![\w.-])(?:{'|'.join(name for names in NAMES for name in names)})(?![\w.-])".encode())
 _DEPTHS = (2, 60, 3_000, 50_000)
 _PAIRS = (
     (b"[", b"]"),
@@ -68,6 +87,48 @@ def mutated(inputs: Sequence[Data], rng: random.Random) -> Data:
         mutation = rng.choice(MUTATIONS)
         data = mutation(data, rng)[:LENGTH_MAXIMUM]
     return _spliced(data, rng.choice(inputs), rng) if rng.random() < 0.1 else data
+
+
+def values_mutated(inputs: Sequence[Data], rng: random.Random) -> Data:
+    """One of ``inputs`` with one to six values of its JSON changed, so that it mostly stays JSON; else ``mutated``."""
+    try:
+        value = json.loads(rng.choice(inputs))
+    except (ValueError, RecursionError):
+        return mutated(inputs, rng)
+    if rng.random() < 0.2:
+        return mutated(inputs, rng)
+    for _ in range(rng.randint(1, 6)):
+        value = _changed(value, rng)
+    return json.dumps(value).encode()[:LENGTH_MAXIMUM]
+
+
+def _changed(value: Any, rng: random.Random) -> Any:
+    """``value`` with a value in it dropped, doubled, in the place of another, or made another."""
+    if not isinstance(value, list | dict) or not value or rng.random() < 0.02:
+        return _other(value, rng)
+    keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+    key, changed = rng.choice(keys), value.copy()
+    way = rng.randrange(8)
+    if way == 0:
+        del changed[key]
+    elif way == 1:
+        changed[key] = value[rng.choice(keys)]
+    elif way == 2 and isinstance(changed, list):
+        changed.insert(rng.choice(keys), value[key])
+    else:
+        changed[key] = _changed(value[key], rng)
+    return changed
+
+
+def _other(value: Any, rng: random.Random) -> Any:
+    """A number or a word, as JSON has it or as text; or what text is with another number in it."""
+    word = rng.choice((*NUMBERS, *WORDS))
+    if isinstance(value, str) and rng.random() < 0.5:
+        return _NUMBER.sub(lambda place: word.encode(), value.encode(), count=1).decode()
+    try:
+        return json.loads(word, parse_constant=str)
+    except ValueError:
+        return word
 
 
 def _place(data: Data, rng: random.Random) -> int:
@@ -124,6 +185,15 @@ def _replaced(pattern: re.Pattern[Data], choices: Sequence[Data]) -> Mutation:
     return replace
 
 
+def _renamed(data: Data, rng: random.Random) -> Data:
+    places = list(_NAME.finditer(data))
+    if not places:
+        return data
+    place = rng.choice(places)
+    others = [name for names in NAMES if place[0].decode() in names for name in names]
+    return data[: place.start()] + rng.choice(others).encode() + data[place.end() :]
+
+
 def _swapped(data: Data, rng: random.Random) -> Data:
     places = list(_FIELD.finditer(data))
     if len(places) < 2:
@@ -163,7 +233,7 @@ def _spliced(data: Data, other: Data, rng: random.Random) -> Data:
 
 
 MUTATIONS: tuple[Mutation, ...] = (
-    *(_flip, _any_byte, _without, _twice, _cut, _swapped, _lines_mixed, _nested, _packed, _unpacked),
+    *(_flip, _any_byte, _without, _twice, _cut, _swapped, _renamed, _lines_mixed, _nested, _packed, _unpacked),
     _inserted(BYTES),
     _inserted([word.encode() for word in (*NUMBERS, *WORDS)]),
     *[_replaced(_NUMBER, [number.encode() for number in NUMBERS])] * 3,

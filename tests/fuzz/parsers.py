@@ -2,13 +2,15 @@
 
 import inspect
 import json
+import random
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
 from itertools import product
 from pathlib import Path
+from zlib import crc32
 
 import msgspec
 
@@ -32,6 +34,7 @@ from ratebed.reporting import _changes, earlier
 from studies import load_study
 from studies.inputs import run_id
 from studies.spec import RunSpec
+from systems import SYSTEMS
 from systems.loader import load_system
 from systems.parts.wires import HttpReader, RespReader
 from testbed.brokers import nsq
@@ -47,6 +50,7 @@ from testbed.servers.found import load_server
 from testbed.servers.serf_rpc import SerfRpc
 from testbed.topologies.tables import read_square, read_table
 from testbed.topologies.topology import TOPOLOGIES, load_topology
+from tests.fuzz.mutate import mutated, values_mutated
 from workloads import load as load_workload
 from workloads.service_log import LogQuery, read_service_log
 from workloads.towers import read_towers
@@ -55,19 +59,20 @@ CORPUS = Path(__file__).parent / "corpus"
 FOUND = "found-"  # begins the names of what fuzzing has found
 SERF_MARK = b"\0--\0"
 SOCKET_BYTES = 60_000  # of an answer: what a socket takes without a reader
+REPLICAS = (1, 2, 1_000, 100_000)  # of a trace
 MESSAGES = Codec(load_system("leases").messages)
 STAR = load_topology("star")
 
 
 @dataclass(frozen=True)
 class Parser:
-    """``read(data, folder)`` reads ``data``, perhaps from a file in ``folder``; ``of_text``: it is lines of text."""
+    """``read(data, folder)`` reads ``data``, perhaps from a file in ``folder``; ``mutated`` makes it of kept ones."""
 
     read: Callable[[bytes, Path], object]
-    of_text: bool = True
+    mutated: Callable[[Sequence[bytes], random.Random], bytes] = mutated
 
 
-def _file(read: Callable[[Path], object], name: str, of_text: bool = True) -> Parser:
+def _file(read: Callable[[Path], object], name: str) -> Parser:
     """A parser of files."""
 
     def parse(data: bytes, folder: Path) -> object:
@@ -75,7 +80,7 @@ def _file(read: Callable[[Path], object], name: str, of_text: bool = True) -> Pa
         path.write_bytes(data)
         return read(path)
 
-    return Parser(parse, of_text)
+    return Parser(parse)
 
 
 def _planned(spec: RunSpec) -> None:
@@ -114,7 +119,9 @@ def _point(
 
 
 def _trace(form: dict[str, object], path: Path) -> None:
-    _point("distribution", "lb", "trace", {"path": str(path), **form}, "srtm-lan", {})
+    """As often as its bytes say."""
+    replicas = REPLICAS[crc32(path.read_bytes()) % len(REPLICAS)]
+    _point("distribution", "lb", "trace", {"path": str(path), "replicas": replicas, **form}, "srtm-lan", {})
 
 
 def _log(path: Path) -> None:
@@ -148,16 +155,11 @@ def _delays(path: Path) -> None:
 
 
 def _faults(data: bytes, folder: Path) -> None:
-    rows = msgspec.json.decode(data) if _is_json(data) else []
-    check_faults(read_faults(rows if isinstance(rows, list) else [rows]), STAR)
-
-
-def _is_json(data: bytes) -> bool:
     try:
-        msgspec.json.decode(data)
+        rows = msgspec.json.decode(data)
     except (msgspec.DecodeError, ValueError, RecursionError):
-        return False
-    return True
+        raise SpecError("faults that are no JSON", "it is text to whoever reads options") from None
+    check_faults(read_faults(rows if isinstance(rows, list) else [rows]), STAR)
 
 
 def _answered(ask: Callable[[socket.socket], object]) -> Parser:
@@ -170,7 +172,7 @@ def _answered(ask: Callable[[socket.socket], object]) -> Parser:
             theirs.shutdown(socket.SHUT_WR)
             return ask(ours)
 
-    return Parser(parse, of_text=False)
+    return Parser(parse)
 
 
 class _Said:
@@ -268,7 +270,7 @@ PARSERS: dict[str, Parser] = {
     "set": Parser(_words),
     "inventory": _file(read_inventory, "hosts.toml"),
     "calibration": _file(_calibration, "model.toml"),
-    "faults": Parser(_faults),
+    "faults": Parser(_faults, values_mutated),
     "delays": _file(_delays, "delays.csv"),
     "servers": _file(lambda path: read_table(str(Path(__file__).parent / "pings.csv"), str(path)), "servers.csv"),
     "towers": _file(lambda path: read_towers(str(path), {}), "towers.csv"),
@@ -278,15 +280,15 @@ PARSERS: dict[str, Parser] = {
     "curve": _file(_curve, "log.csv"),
     "trace-csv": _file(partial(_trace, {}), "trace.csv"),
     "trace-ulb": _file(partial(_trace, {"format": "ulb-wsn"}), "trace.txt"),
-    "trace-parquet": _file(partial(_trace, {"format": "parquet"}), "trace.parquet", of_text=False),
-    "serf": Parser(_serf, of_text=False),
+    "trace-parquet": _file(partial(_trace, {"format": "parquet"}), "trace.parquet"),
+    "serf": Parser(_serf),
     "broker": _answered(_broker),
     "http": Parser(partial(_asked, "http", HttpReader)),
-    "resp": Parser(partial(_asked, "resp", RespReader), of_text=False),
-    "nsq": Parser(_frames, of_text=False),
-    "request": Parser(lambda data, folder: read_request(data), of_text=False),
-    "verdict": Parser(lambda data, folder: read_verdict(data), of_text=False),
-    "message": Parser(lambda data, folder: MESSAGES.decode(data), of_text=False),
+    "resp": Parser(partial(_asked, "resp", RespReader)),
+    "nsq": Parser(_frames),
+    "request": Parser(lambda data, folder: read_request(data)),
+    "verdict": Parser(lambda data, folder: read_verdict(data)),
+    "message": Parser(lambda data, folder: MESSAGES.decode(data)),
     "manifest": Parser(_manifest),
     "record": _file(_record, "claims.json"),
     "report": _file(_report, "report.json"),
@@ -304,15 +306,34 @@ def seeds(name: str) -> list[bytes]:
     What was found is as it was found: no words, perhaps, to which options could be added.
     """
     paths = sorted((CORPUS / name).iterdir())
-    words = [path for path in paths if name == "set" and not path.name.startswith(FOUND)]
-    return [*(path.read_bytes() for path in paths), *(_every_option(path.read_bytes()) for path in words)]
+    kept = [path.read_bytes() for path in paths]
+    if name != "set":
+        return kept
+    points = [path.read_text() for path in paths if not path.name.startswith(FOUND)]
+    return [*kept, *(_every_option(point) for point in (*points, *_of_others(points)))]
 
 
-def _every_option(data: bytes) -> bytes:
-    """The words of a point and all other options of its parts, with their defaults: what is new is fuzzed, too."""
-    head, *words = data.decode().split("\n")
+def _of_others(points: list[str]) -> Iterator[str]:
+    """A point of each system that has none: the first one of a study that fits it, without the other's options."""
+    named = {point.split()[0] for point in points}
+    for key, system in ((key, load_system(key)) for key in SYSTEMS if key not in named):
+        fitting = next(point for point in points if load_study(_study_of(point)).fits(system))
+        head, *words = fitting.split("\n")
+        own = [word for word in words if not word.startswith("system.")]
+        yield "\n".join([" ".join([key, *head.split()[1:]]), *own])
+
+
+def _study_of(point: str) -> str:
+    head, *words = point.split("\n")
+    told = (word.removeprefix("study=") for word in words if word.startswith("study="))
+    return next(told, None) or _study(*head.split()[:2])
+
+
+def _every_option(point: str) -> bytes:
+    """A point with its study and all other options of its parts, with their defaults: what is new is fuzzed, too."""
+    head, *words = point.split("\n")
     system, workload, topology = head.split()
-    study = next((word.removeprefix("study=") for word in words if word.startswith("study=")), _study(system, workload))
+    study = _study_of(point)
     factories = {
         "system": load_system(system).config,
         "workload": load_workload(workload).config,
@@ -320,6 +341,8 @@ def _every_option(data: bytes) -> bytes:
         "study": load_study(study).config,
     }
     told = {word.partition("=")[0] for word in words}
+    if "study" not in told:
+        words.append(f"study={study}")
     for axis, factory in factories.items():
         for name, parameter in inspect.signature(factory).parameters.items():
             if f"{axis}.{name}" not in told and isinstance(parameter.default, int | float | str):

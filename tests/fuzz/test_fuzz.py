@@ -4,6 +4,7 @@ import io
 import json
 import random
 import subprocess
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from ratebed.options import figure_options
 from tests.fuzz.__main__ import enter
 from tests.fuzz.mutate import LENGTH_MAXIMUM, mutated
 from tests.fuzz.parsers import PARSERS, Parser, seeds
-from tests.fuzz.worker import CURRENT, Outcome, judged, run, warm_up, work
+from tests.fuzz.worker import CURRENT, WARMED, Outcome, judged, run, warm_up, work
 
 FOLDER_IS_SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow, HealthCheck.data_too_large]
 
@@ -251,7 +252,7 @@ def test_some_kept_input_of_each_parser_is_right(tmp_path, name):
 @settings(max_examples=40, suppress_health_check=FOLDER_IS_SHARED)
 @given(rng=st.randoms(use_true_random=False))
 def test_mutated_inputs_are_read_or_refused(tmp_path_factory, name, rng):
-    data = mutated(seeds(name), rng)
+    data = PARSERS[name].mutated(seeds(name), rng)
     assert len(data) <= 2 * LENGTH_MAXIMUM
     assert judged(name, data, tmp_path_factory.getbasetemp()) == ""
 
@@ -281,6 +282,10 @@ def _endless(data: bytes, folder: Path) -> None:
         pass
 
 
+def _waits(data: bytes, folder: Path) -> None:
+    time.sleep(0.5)
+
+
 @pytest.mark.parametrize(
     ("read", "said"),
     [
@@ -289,6 +294,7 @@ def _endless(data: bytes, folder: Path) -> None:
         (_raises(SpecError("two\nlines", "x" * 500)), ""),
         (_memory, "takes all memory"),
         (_endless, "takes more than"),
+        (_waits, "waits more than"),
     ],
 )
 def test_the_judge_sees_what_is_wrong(tmp_path, monkeypatch, read, said):
@@ -318,6 +324,12 @@ def test_the_ledger_adds_up(tmp_path):
 
 class _Death(BaseException):
     """A worker ends, of an input."""
+
+
+def test_a_machine_that_stalls_once_accuses_no_input(tmp_path, monkeypatch):
+    stalls = [0.5]
+    monkeypatch.setitem(PARSERS, "planted", Parser(lambda data, folder: stalls and time.sleep(stalls.pop())))
+    assert judged("planted", b"", tmp_path, 0.2) == ""
 
 
 def _deadly(data: bytes, folder: Path) -> None:
@@ -371,6 +383,21 @@ def test_a_worker_that_dies_as_it_warms_up_names_the_input(corpus, monkeypatch):
     outcome = _run_as(monkeypatch, warm_up)
     assert outcome.failures == {"planted/guilty": "its process ended with 9"}
     assert len(list(corpus.iterdir())) == 2
+
+
+def test_what_a_worker_that_hangs_waited_is_no_processor_time(corpus, monkeypatch):
+    def hangs(name: str, folder: Path) -> None:
+        time.sleep(1.0)
+        raise subprocess.TimeoutExpired([], 1.0)
+
+    outcome = _run_as(monkeypatch, hangs)
+    assert outcome.seconds < 0.5 and list(outcome.failures.values()) == ["its process ended with -9, before any input"]
+
+
+def test_the_time_of_a_worker_that_dies_is_its_inputs(corpus, monkeypatch):
+    used_s = iter((10.0, 17.0))
+    monkeypatch.setattr("tests.fuzz.worker.children_s", lambda: next(used_s))
+    assert _run_as(monkeypatch, lambda name, folder: (folder / WARMED).write_text("4.0")).seconds == 3.0
 
 
 def test_a_worker_that_dies_of_no_input_accuses_none(corpus, monkeypatch):

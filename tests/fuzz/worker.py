@@ -5,6 +5,7 @@
 
 import hashlib
 import json
+import math
 import random
 import resource
 import signal
@@ -18,13 +19,14 @@ from pathlib import Path
 from types import FrameType
 
 from core.writing import replace_file
-from tests.fuzz.mutate import mutated
-from tests.fuzz.parsers import CORPUS, FOUND, complaint, seeds
+from tests.fuzz.parsers import CORPUS, FOUND, PARSERS, complaint, seeds
 
-INPUT_S, INPUT_BYTES = 5.0, 1 << 30  # of an input
+INPUT_S, INPUT_BYTES = 5.0, 1 << 30  # of an input: so long it may compute, and wait
 WARM_UP_S = 30.0  # of a kept input the first time, with what its parser imports and compiles
 GRACE_S = 60.0  # of a worker that is stuck where no signal is heard, beside its time
 CURRENT, TRIED, FAILED, SAID = "current", "tried", "found.jsonl", "outcome.json"  # TRIED: a byte an input
+WARMED = "warmed"  # the processor time that went by before the inputs
+WAITS = "waits more than"
 _KEPT = 5  # failures of one kind say no more than these
 
 
@@ -41,30 +43,41 @@ class Outcome:
 
 
 class _TooSlow(BaseException):
-    """An input has had its time."""
+    """An input has had its time, of which kind its text says."""
 
 
 def run(name: str, seed: int, seconds: float) -> Outcome:
     """Fuzz a parser in a process; one that dies or hangs has failed on the input that it left."""
-    total = Outcome(seed)
+    total, spent_s = Outcome(seed), 0.0
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        while total.seconds < seconds:
-            left = seconds - total.seconds
+        while (left := seconds - spent_s) > 0:
             command = [sys.executable, "-m", "tests.fuzz.worker", name, str(seed + total.inputs), str(left), place]
-            began = time.monotonic()
+            began, used_s = time.monotonic(), children_s()
             try:
                 code = subprocess.run(command, timeout=left * 20 + GRACE_S).returncode
             except subprocess.TimeoutExpired:
                 code = -signal.SIGKILL
             part = _told(folder, seed)
             if code:
-                part.seconds = max(part.seconds, time.monotonic() - began)
+                part.seconds = max(0.0, children_s() - used_s - _warmed_s(folder))
                 part.failures |= _guilty(name, folder, f"its process ended with {code}")
+            spent_s += time.monotonic() - began if code else part.seconds  # one that waits comes to an end, too
             _add(total, part)
-            for file in (CURRENT, TRIED, FAILED, SAID):
+            for file in (CURRENT, TRIED, FAILED, SAID, WARMED):
                 (folder / file).unlink(missing_ok=True)
     return total
+
+
+def children_s() -> float:
+    """Processor time of all processes that this one has started, and waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _warmed_s(folder: Path) -> float:
+    """Of a worker that died as it warmed up: all, as none of its time was its inputs'."""
+    return float((folder / WARMED).read_text()) if (folder / WARMED).exists() else math.inf
 
 
 def _told(folder: Path, seed: int) -> Outcome:
@@ -107,20 +120,39 @@ def _keep(name: str, data: bytes) -> str:
 
 
 def judged(name: str, data: bytes, folder: Path, limit_s: float = 0.0) -> str:
-    """``complaint`` within ``limit_s``, or else the time of an input."""
+    """``complaint`` within ``limit_s``, or else the time of an input; one that waits does so twice: machines stall."""
     limit_s = limit_s or INPUT_S
+    problem = _timed(name, data, folder, limit_s)
+    return _timed(name, data, folder, limit_s) if problem == f"{WAITS} {limit_s:.0f} s" else problem
+
+
+def _timed(name: str, data: bytes, folder: Path, limit_s: float) -> str:
+    began_s = _waited_s()
 
     def ring(number: int, frame: FrameType | None) -> None:
-        raise _TooSlow
+        if number == signal.SIGPROF:
+            raise _TooSlow("takes more than")
+        if _waited_s() - began_s > limit_s:
+            raise _TooSlow(WAITS)
 
     signal.signal(signal.SIGPROF, ring)
+    signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_PROF, limit_s)
+    signal.setitimer(signal.ITIMER_REAL, limit_s, limit_s / 10)
     try:
         return complaint(name, data, folder)
-    except _TooSlow:
-        return f"takes more than {limit_s:.0f} s"
+    except _TooSlow as slow:
+        return f"{slow} {limit_s:.0f} s"
     finally:
         signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _waited_s() -> float:
+    """Real time so far in which this process neither ran nor wanted to: on a busy machine it stands in a queue."""
+    queued = Path("/proc/self/schedstat")
+    queued_ns = int(queued.read_text().split()[1]) if queued.exists() else 0
+    return time.monotonic() - time.process_time() - queued_ns / 1e9
 
 
 def warm_up(name: str, folder: Path) -> None:
@@ -137,8 +169,9 @@ def work(name: str, seed: int, seconds: float, folder: Path) -> Outcome:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     kinds: dict[str, int] = {}
     begun, waiting = time.process_time(), list(inputs)
+    (folder / WARMED).write_text(str(begun))
     while (since_s := time.process_time()) - begun < seconds:
-        data = waiting.pop() if waiting else mutated(inputs, rng)
+        data = waiting.pop() if waiting else PARSERS[name].mutated(inputs, rng)
         (folder / CURRENT).write_bytes(data)
         _append(folder / TRIED, b".")
         problem = judged(name, data, folder)
