@@ -102,6 +102,21 @@ def values_mutated(inputs: Sequence[Data], rng: random.Random) -> Data:
     return json.dumps(value).encode()[:LENGTH_MAXIMUM]
 
 
+def words_mutated(inputs: Sequence[Data], rng: random.Random) -> Data:
+    """One of ``inputs`` with one to three of its words changed: names in the first line, or values; or ``mutated``."""
+    first, *words = rng.choice(inputs).split(b"\n")
+    if not words or rng.random() < 0.3:
+        return mutated(inputs, rng)
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(-1, len(words))
+        if at < 0:
+            first = _renamed(first, rng)
+        else:
+            key, equals, value = words[at].partition(b"=")
+            words[at] = key + equals + rng.choice(_OF_VALUES)(value, rng)
+    return b"\n".join([first, *words])[:LENGTH_MAXIMUM]
+
+
 def _changed(value: Any, rng: random.Random) -> Any:
     """``value`` with a value in it dropped, doubled, in the place of another, or made another."""
     if not isinstance(value, list | dict) or not value or rng.random() < 0.02:
@@ -232,6 +247,12 @@ def _spliced(data: Data, other: Data, rng: random.Random) -> Data:
     return data[: _place(data, rng)] + other[_place(other, rng) :]
 
 
+_OF_VALUES: tuple[Mutation, ...] = (
+    _replaced(_NUMBER, [number.encode() for number in NUMBERS]),
+    lambda data, rng: rng.choice(NUMBERS).encode(),
+    lambda data, rng: rng.choice(WORDS).encode(),
+    _renamed,
+)
 MUTATIONS: tuple[Mutation, ...] = (
     *(_flip, _any_byte, _without, _twice, _cut, _swapped, _renamed, _lines_mixed, _nested, _packed, _unpacked),
     _inserted(BYTES),

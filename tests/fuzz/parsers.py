@@ -50,7 +50,7 @@ from testbed.servers.found import load_server
 from testbed.servers.serf_rpc import SerfRpc
 from testbed.topologies.tables import read_square, read_table
 from testbed.topologies.topology import TOPOLOGIES, load_topology
-from tests.fuzz.mutate import mutated, values_mutated
+from tests.fuzz.mutate import mutated, values_mutated, words_mutated
 from workloads import load as load_workload
 from workloads.service_log import LogQuery, read_service_log
 from workloads.towers import read_towers
@@ -267,7 +267,7 @@ def _number(read: Callable[[str], int | Fraction], data: bytes, folder: Path) ->
 
 PARSERS: dict[str, Parser] = {
     "matrix": _file(partial(read_matrix, seed=1), "matrix.toml"),
-    "set": Parser(_words),
+    "set": Parser(_words, words_mutated),
     "inventory": _file(read_inventory, "hosts.toml"),
     "calibration": _file(_calibration, "model.toml"),
     "faults": Parser(_faults, values_mutated),

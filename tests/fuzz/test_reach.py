@@ -7,12 +7,13 @@ import pytest
 
 from core import limits
 from core.errors import HarnessError, MachineError
+from harness.matrix import settings_of
 from studies import STUDIES
 from systems import SYSTEMS
 from testbed.topologies.topology import TOPOLOGIES
 from tests.fuzz import broker, parsers
 from tests.fuzz.__main__ import enter
-from tests.fuzz.mutate import NUMBERS, mutated
+from tests.fuzz.mutate import NUMBERS, words_mutated
 from tests.fuzz.parsers import PARSERS, REPLICAS, seeds
 from tests.fuzz.worker import Outcome
 from workloads import WORKLOADS
@@ -51,7 +52,7 @@ def test_what_is_just_allowed_is_tried_and_what_just_is_not():
 
 
 def test_a_name_is_exchanged_for_one_of_its_registry():
-    made = [mutated([b"srtm poisson star\nstudy=links"], random.Random(seed)) for seed in range(8_000)]
+    made = [words_mutated([b"srtm poisson star\nstudy=links"], random.Random(seed)) for seed in range(1_500)]
     for names in (SYSTEMS, WORKLOADS, TOPOLOGIES, STUDIES):
         assert sum(any(name.encode() in data for data in made) for name in names) == len(names)
 
@@ -65,6 +66,17 @@ def test_most_mutated_faults_are_read_as_rows(tmp_path, monkeypatch):
         except HarnessError:
             continue
     assert sum(map(bool, read)) > 200
+
+
+def test_most_mutated_words_are_settings_with_other_values():
+    others, kept = 0, seeds("set")
+    for seed in range(400):
+        _, *words = PARSERS["set"].mutated(kept, random.Random(seed)).split(b"\n")
+        try:
+            others += len(settings_of([word.decode(errors="surrogateescape") for word in words if word])) > 0
+        except HarnessError:
+            continue
+    assert others > 200
 
 
 def test_a_trace_is_played_in_one_copy_and_in_many(tmp_path, monkeypatch):
