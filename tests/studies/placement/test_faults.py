@@ -25,7 +25,9 @@ def test_a_topic_outlives_its_broker_and_the_store() -> None:
     journal = placed(LOCAL, 1, Pair(), SPAN_NS, 0, FAULTS)
     assert [fault for _, fault in journal.faults] == list(FAULTS)
     (died_ns,) = (at_ns for at_ns, fault in journal.faults if fault == FAULTS[3])
-    assert died_ns in [spell.end_ns for spell in journal.spells], "a crash ends what the broker had"
+    # Where ZooKeeper was slow to come back, the broker's session had ended, and the broker may own nothing now.
+    lives_on = [spell for spell in journal.spells if spell.start_ns < died_ns < spell.end_ns]
+    assert not lives_on and journal.spells[0].end_ns <= died_ns, "a crash ends what the broker had"
     assert journal.spells[-1].start_ns > died_ns and journal.spells[-1].end_ns == SPAN_NS
     fate = journal.fates["orders"]
     last = fate.born_ns > SPAN_NS - SECOND_NS
