@@ -4,9 +4,12 @@ import hashlib
 import os
 import re
 import subprocess
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from core.errors import MachineError
 from testbed.hosts.capabilities import tool
@@ -27,15 +30,20 @@ class Artifact:
     sha512: str
 
     def fetched(self, folder: Path) -> Path:
-        """The file, in ``folder``; MachineError where Maven brings none, or another than the one that is pinned."""
-        copy = ["dependency:copy", f"-Dartifact={self.coordinates}", f"-DoutputDirectory={folder}"]
-        _maven(["-ntp", *copy], self.coordinates, FETCH_TIMEOUT_S, cwd=folder)  # no project is meant
+        """The file, in ``folder``, where nothing else is left.
+
+        MachineError where Maven brings none, or another than the one that is pinned.
+        """
         _, name, version, *_ = self.coordinates.split(":")
-        (file,) = [*folder.glob(f"{name}-{version}*")] or [folder / "nothing"]
-        if not file.is_file() or file.stat().st_size != self.size_bytes or _sha512(file) != self.sha512:
-            what = f"Maven brought another file than the {self.size_bytes} bytes of {name} {version} that are pinned"
-            raise MachineError(what, "remove its copy from Maven's repository (~/.m2), and ask who changed it")
-        return file
+        with tempfile.TemporaryDirectory(dir=folder) as aside:
+            copy = ["dependency:copy", f"-Dartifact={self.coordinates}", f"-DoutputDirectory={aside}"]
+            _maven(["-ntp", *copy], self.coordinates, FETCH_TIMEOUT_S, cwd=Path(aside))  # no project is meant
+            file = next(Path(aside).glob(f"{name}-{version}*"), None)
+            if file is None or file.stat().st_size != self.size_bytes or _sha512(file) != self.sha512:
+                what = f"Maven brought another file than the {self.size_bytes} bytes of {name} {version} that are"
+                fix = "remove its copy from Maven's repository (~/.m2), and ask who changed it"
+                raise MachineError(f"{what} pinned", fix)
+            return file.replace(folder / file.name)
 
 
 def pinned(sources: Path) -> dict[str, str]:
@@ -71,7 +79,7 @@ def _maven(
         raise MachineError(f"no Maven: {what} cannot be fetched", _MAVEN)
     try:
         done = subprocess.run(
-            [maven, "-q", "-B", *words],
+            [maven, "-q", "-B", *_proxies(), *words],
             cwd=cwd,
             env={**os.environ, **(environment or {})},
             stdin=subprocess.DEVNULL,
@@ -84,6 +92,24 @@ def _maven(
     if done.returncode:
         said = " ".join(_COLOUR.sub("", done.stdout + done.stderr).split())
         raise MachineError(f"mvn failed: {said[-500:]}", _OFFLINE)
+
+
+def _proxies() -> list[str]:
+    """Words that name the proxies of ``http_proxy``, ``https_proxy`` and ``no_proxy``, which Maven does not look at.
+
+    Without a user and a password: a command line is no secret.
+    """
+    named = getproxies()
+    words = []
+    for kind in ("http", "https"):
+        at = urlsplit("//" + named.get(kind, "").rpartition("://")[2])
+        if at.hostname:
+            words += [f"-D{kind}.proxyHost={at.hostname}", f"-D{kind}.proxyPort={at.port or 80}"]
+    if words:
+        hosts = [host.strip().lstrip(".") for host in named.get("no", "").split(",")]
+        words.append("-Dhttp.nonProxyHosts=" + "|".join(f"{host}|*.{host}" for host in hosts if host))
+        words.append("-Daether.connector.http.useSystemProperties=true")  # since 3.9 it wants to be asked
+    return words
 
 
 def _sha512(path: Path) -> str:

@@ -39,6 +39,7 @@ def test_other_bytes_than_those_that_are_pinned_are_refused(
 ) -> None:
     with pytest.raises(MachineError, match=r"another file than the 6 bytes of thing 1\.2"):
         fetched(tmp_path, monkeypatch, script)
+    assert list((tmp_path / "target").iterdir()) == []  # whoever looks there next takes none for the right one
 
 
 def test_what_is_missing_is_said_with_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,3 +63,26 @@ def test_jars_that_do_not_come_in_time_are_given_up(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(maven, "JARS_TIMEOUT_S", 0.2)
     with pytest.raises(MachineError, match=r"mvn was not through in 0\.2 s; the first time needs access"):
         fetch_jars(tmp_path, doing(tmp_path, monkeypatch, "exec sleep 20"))
+
+
+def test_the_environments_proxies_are_told_to_maven(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("http_proxy", "https_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+
+    def told() -> list[str]:
+        fetched(tmp_path, monkeypatch, f"printf '%s\\n' \"$@\" >{tmp_path}/told; echo 'a jar' >$to/thing-1.2.jar")
+        words = (tmp_path / "told").read_text().splitlines()
+        return words[words.index("-B") + 1 : words.index("-ntp")]
+
+    assert told() == []
+    monkeypatch.setenv("https_proxy", "http://me:secret@proxy.lab:3128/")
+    monkeypatch.setenv("no_proxy", "localhost, .lab")
+    assert told() == [
+        "-Dhttps.proxyHost=proxy.lab",
+        "-Dhttps.proxyPort=3128",
+        "-Dhttp.nonProxyHosts=localhost|*.localhost|lab|*.lab",
+        "-Daether.connector.http.useSystemProperties=true",
+    ]
+    monkeypatch.setenv("http_proxy", "proxy.lab")
+    assert told()[:2] == ["-Dhttp.proxyHost=proxy.lab", "-Dhttp.proxyPort=80"]
