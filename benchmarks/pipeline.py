@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.process_tree import watch
 from benchmarks.simpy_peer import SimpyBroker
 from collectors.histogram import quantile
-from core.records import Envelope, Options
+from core.records import Envelope, Options, Schedule
 from core.units import SECOND_NS
 from systems.parts.token_bucket import split_bucket
 from testbed.brokers.model import load_calibration
@@ -51,13 +51,18 @@ SPLITS = (
 )
 
 
+def _offered(split: Split) -> tuple[Schedule, Envelope]:
+    """What is sent, and the bucket that it meets."""
+    schedule = load(split.workload).make(load(split.workload).configure(split.options), 1)
+    return schedule, Envelope(1.1 * schedule.population.total_rps, 250.0)
+
+
 def deployed(split: Split) -> Fleet:
     """A fleet that has never seen the schedule, with publishers spread at random."""
-    schedule = load(split.workload).make(load(split.workload).configure(split.options), 1)
+    schedule, envelope = _offered(split)
     fleet = Fleet(load_calibration("srtm-paper"), "topic", schedule, [None] * split.brokers)
     count = schedule.population.count
     fleet.move(np.random.default_rng(1).permutation(np.arange(count) % split.brokers).astype(np.int32))
-    envelope = Envelope(1.1 * schedule.population.total_rps, 250.0)
     for broker, part in enumerate(split_bucket(envelope, [1.0] * split.brokers)):
         fleet.set_bucket(broker, part, full=True)
     return fleet
@@ -72,17 +77,17 @@ def rate_of(split: Split, span_ns: int) -> float:
     return float(fleet.state.latency.sum()) / (perf_counter() - began)
 
 
-def simpy_latencies(split: Split, span_ns: int) -> list[int]:
-    """The same of the SimPy model: all publishers on one broker (its cost hardly depends on the split)."""
-    schedule = load(split.workload).make(load(split.workload).configure(split.options), 1)
-    broker = SimpyBroker(load_calibration("srtm-paper"), Envelope(1.1 * schedule.population.total_rps, 250.0))
-    return broker.run(schedule.block(0, span_ns))
+def simpy_deployed(split: Split) -> tuple[SimpyBroker, Schedule]:
+    """The same in SimPy: all publishers on one broker (its cost hardly depends on the split)."""
+    schedule, envelope = _offered(split)
+    return SimpyBroker(load_calibration("srtm-paper"), envelope), schedule
 
 
 def simpy_rate(split: Split) -> float:
     """Messages a second of wall-clock time in SimPy."""
+    broker, schedule = simpy_deployed(split)
     began = perf_counter()
-    latencies = simpy_latencies(split, SIMPY_SPAN_NS)
+    latencies = broker.run(schedule.block(0, SIMPY_SPAN_NS))
     return len(latencies) / (perf_counter() - began)
 
 
@@ -92,7 +97,8 @@ def answers(split: Split, span_ns: int) -> tuple[tuple[int, int], tuple[int, int
     fleet.record(0, span_ns)
     fleet.advance(span_ns)
     counts = fleet.state.latency[0]
-    peer_ns = simpy_latencies(split, span_ns)
+    broker, schedule = simpy_deployed(split)
+    peer_ns = broker.run(schedule.block(0, span_ns))
     peer_p99_ns = int(np.quantile(peer_ns, 0.99, method="inverted_cdf"))
     return (int(counts.sum()), quantile(counts, 0.99)), (len(peer_ns), peer_p99_ns)
 

@@ -1,5 +1,6 @@
 """The peer of the benchmark computes what we compute."""
 
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from core.records import Block, Envelope
 from core.units import SECOND_NS
 from testbed.brokers.model import load_calibration
 from tests.testbed.virtual.broker_twin import BrokerTwin
+from workloads import load
 
 MODEL = load_calibration("srtm-paper")
 SPAN_NS = SECOND_NS // 20
@@ -28,6 +30,19 @@ def test_another_model_is_not_the_same_answer(monkeypatch):
     monkeypatch.setattr(pipeline, "SimpyBroker", lambda _, bucket: SimpyBroker(slower, bucket))
     with pytest.raises(AssertionError, match="p99"):
         pipeline.check_same_answer(pipeline.SPLITS[4], SPAN_NS)
+
+
+def test_what_it_takes_to_make_the_load_is_on_nobodys_clock(monkeypatch):
+    case, made = pipeline.SPLITS[0], []
+    monkeypatch.setattr(pipeline, "perf_counter", lambda: time.perf_counter() + 1e6 * len(made))
+    monkeypatch.setattr(pipeline, "SIMPY_SPAN_NS", SPAN_NS)
+
+    def slow(name):
+        made.append(name)
+        return load(name)
+
+    monkeypatch.setattr(pipeline, "load", slow)
+    assert pipeline.simpy_rate(case) > 1 and pipeline.rate_of(case, SPAN_NS) > 1 and made
 
 
 # Few instants, uneven batches: many arrive at once, and a short batch is read before a long one ahead of it.
