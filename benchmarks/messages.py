@@ -91,6 +91,7 @@ def _by_spark(folder: Path, master: str, settings: Mapping[str, str]) -> dict[st
     from analysis.exact import exact_percentiles
     from analysis.spark import session
 
+    before_s = sum(map(_used_s, _javas()))  # a cluster that has started
     began = perf_counter()
     spark = session(master, settings)
     files = sorted(f"file://{path.resolve()}" for path in folder.glob("*.parquet"))
@@ -101,18 +102,26 @@ def _by_spark(folder: Path, master: str, settings: Mapping[str, str]) -> dict[st
     )
     assert totals is not None
     clock_s = perf_counter() - began
-    javas = [child for child in psutil.Process().children(recursive=True) if child.name() == "java"]
-    times = [java.cpu_times() for java in javas]
+    javas = _javas()
     statuses = [Path(f"/proc/{java.pid}/status").read_text().splitlines() for java in javas]
     peaks = [int(line.split()[1]) * 1024 / MIB for status in statuses for line in status if line.startswith("VmHWM")]
     return {
         "groups": totals["count(1)"],
         "sum": totals["sum(p99)"],
         "clock_s": clock_s,
-        "cpu_s": sum(time.user + time.system for time in times) + _own_s(),
+        "cpu_s": sum(map(_used_s, javas)) - before_s + _own_s(),
         "java_mib": sum(peaks),
         "python_mib": own_peak_mib(),
     }
+
+
+def _javas() -> list[psutil.Process]:
+    return [child for child in psutil.Process().children(recursive=True) if child.name() == "java"]
+
+
+def _used_s(process: psutil.Process) -> float:
+    used = process.cpu_times()
+    return float(used.user + used.system)
 
 
 def with_duckdb(folder: Path, cores: int, is_long: bool) -> dict[str, float]:
