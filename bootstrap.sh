@@ -272,7 +272,9 @@ make_program() {
 
 # The limiter bucket4j: our few lines of Java, and the jars that testbed/servers/bucket4j/jars.sha256 lists.
 make_bucket4j() {
-    install_missing javac default-jdk-headless  mvn maven
+    local home # of a JDK that is new enough, which not every javac is
+    home=$(.venv/bin/python -c 'from testbed.servers.bucket4j.build import find_jdk; print(find_jdk() or "/none")')
+    install_missing "$home/bin/javac" default-jdk-headless  mvn maven
     make_program testbed.servers.bucket4j.build bucket4j-member # in twelve minutes at most
 }
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from core.errors import MachineError
+from core.java import java_version
 from testbed.hosts.capabilities import CHECKOUT, tool
 from testbed.making import made_once
 from testbed.maven import fetch_jars, pinned
@@ -23,9 +24,10 @@ FILES = ("Member.java", "jars.sha256", "pom.xml")
 SETTINGS = ("java.options", "logging.properties")
 CACHE = CHECKOUT / ".bucket4j"
 NAME = "bucket4j-member"
-RELEASE = "17"  # of Java, at least
+RELEASE = 17  # of Java, at least
+DEBIANS = Path("/usr/lib/jvm/default-java")  # there, whatever the PATH has first
 COMPILE_TIMEOUT_S = 120  # 3 s on two cores
-_JDK = "apt-get install --no-install-recommends default-jdk-headless, or name a JDK of at least 17 by JAVA_HOME"
+_JDK = f"apt-get install --no-install-recommends default-jdk-headless, or name a JDK of at least {RELEASE} by JAVA_HOME"
 _SCRIPT = """#!/bin/sh
 here=${{0%/*}}
 [ "$*" != --version ] || exec echo "{versions}"
@@ -37,9 +39,9 @@ exec "$java" "@$here/java.options" "$logging" -cp "$here:$here/lib/*" "$@"
 
 
 def find_jdk() -> Path | None:
-    """The home of a Java that compiles: ``JAVA_HOME``, the checkout's, the PATH's."""
+    """The home of a Java that compiles and is new enough: ``JAVA_HOME``, the checkout's, the PATH's, Debian's."""
     for home in _homes():
-        if os.access(home / "bin" / "javac", os.X_OK):
+        if os.access(home / "bin" / "javac", os.X_OK) and (java_version(home) or 0) >= RELEASE:
             return home
     return None
 
@@ -50,6 +52,7 @@ def _homes() -> Iterator[Path]:
     yield (CHECKOUT / ".java").resolve()
     if compiler := tool("javac"):
         yield Path(compiler).resolve().parent.parent
+    yield DEBIANS.resolve()
 
 
 def built() -> Path:
@@ -81,7 +84,7 @@ def _folder() -> Path:
 
 def _compile(jdk: Path, folder: Path) -> None:
     paths = "-cp", str(folder / "lib" / "*"), "-d", str(folder)
-    words = [str(jdk / "bin" / "javac"), "--release", RELEASE, "-Xlint:all,-classfile", "-Werror", *paths]
+    words = [str(jdk / "bin" / "javac"), "--release", str(RELEASE), "-Xlint:all,-classfile", "-Werror", *paths]
     words.append(str(SOURCES / "Member.java"))
     try:
         done = subprocess.run(

@@ -1,6 +1,7 @@
 """bucket4j-member: what it is built of, what it says where that cannot be had, and the one that is built."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -36,14 +37,22 @@ def test_what_is_missing_is_said_with_what_brings_it(tmp_path: Path, monkeypatch
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_a_jdk_is_looked_for_where_it_is_named_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = tmp_path / "jdk" / "bin" / "javac"
-    compiler.parent.mkdir(parents=True)
-    compiler.touch(mode=0o755)
-    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    assert build.find_jdk() == tmp_path / "jdk"
-    compiler.chmod(0o644)
-    assert build.find_jdk() != tmp_path / "jdk"
+def test_a_jdk_is_looked_for_where_it_is_named_first(
+    java_home: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that compiles, and is new enough."""
+    named, of_path, new = java_home("named", 17), java_home("path", 11), java_home("new", 21)
+    for home in (named, of_path, new):
+        (home / "bin" / "javac").touch(mode=0o755)
+    monkeypatch.setenv("JAVA_HOME", str(named))
+    monkeypatch.setattr(build, "CHECKOUT", named.parent)
+    monkeypatch.setattr(build, "tool", lambda name: str(of_path / "bin" / "javac"))
+    monkeypatch.setattr(build, "DEBIANS", new)
+    assert build.find_jdk() == named
+    (named / "bin" / "javac").chmod(0o644)
+    assert build.find_jdk() == new
+    (new / "bin" / "java").unlink()
+    assert build.find_jdk() is None
 
 
 def test_another_main_is_another_run() -> None:
