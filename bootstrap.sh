@@ -177,10 +177,15 @@ EOF
 }
 
 # Spark starts in two thirds of the time with what it then has in memory; without, where this Java keeps nothing.
+# Java heeds no archive of another version: the stamp says of which it is, or (3) that this one keeps none.
 make_class_archive() {
-    make_program analysis.class_archive "archive of Spark's classes, so commands take some seconds longer"
-    touch .venv/archived
+    local said status=0
+    said=$(.venv/bin/python -m analysis.class_archive 2>&1) || status=$?
+    [ $status = 0 ] || say "no archive of Spark's classes, so commands take some seconds longer: $(tail -n 1 <<<"$said")"
+    case $status in 0 | 3) own_java_version >.venv/archived ;; esac
 }
+
+own_java_version() { .java/bin/java -XshowSettings:properties -version 2>&1 | java_property java.vm.version; }
 
 # --- live testbeds: system packages, Go, what is built ---------------------------------------------------
 
@@ -332,7 +337,7 @@ packages_are_ready || make_packages "${1:-}"
 [ "${1:-}" != packages ] || exit 0
 [ .venv/ourselves -nt pyproject.toml ] || make_ourselves
 java_is_ready || make_java
-[ -e .venv/archived ] || make_class_archive
+[ "$(cat .venv/archived 2>/dev/null)" = "$(own_java_version)" ] || make_class_archive
 case "${1:-}" in
     live | test) make_live ;;
     machine)

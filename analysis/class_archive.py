@@ -5,27 +5,27 @@ the file into memory the next time: a third less processor time until the first 
 a figure's.  A file that another Java made, or of other jars, it leaves aside: then all is as without.
 """
 
+import sys
 import tempfile
 from pathlib import Path
 
 from analysis.spark import ARCHIVE, JAVA_OPTIONS, SHORT_WORK, session
 from analysis.tables import Data, collect
-from core.errors import MachineError
 
+KEEPS_NONE = 3  # the exit code that bootstrap.sh knows: to try again is of no use
 WRITING_S = 300  # at most; it takes 15
 
 
-def make(archive: Path = ARCHIVE) -> None:
-    """Write ``archive``, whole or not at all.  MachineError where Java writes none."""
+def make(archive: Path = ARCHIVE) -> bool:
+    """Write ``archive``, whole or not at all; False where Java keeps nothing."""
     with tempfile.TemporaryDirectory(dir=archive.parent) as folder:
         made = Path(folder) / archive.name
         settings = {JAVA_OPTIONS: f'{SHORT_WORK} "-XX:ArchiveClassesAtExit={made}"'}
         _use(Path(folder), settings)
-        if not made.is_file():
-            raise MachineError(
-                "Java has kept no classes", "go on without: another Java may, and a full disk can be why"
-            )
-        made.replace(archive)
+        if made.is_file():
+            made.replace(archive)
+            return True
+    return False
 
 
 def _use(folder: Path, settings: dict[str, str]) -> None:
@@ -48,5 +48,6 @@ def _use(folder: Path, settings: dict[str, str]) -> None:
         gateway.proc.kill()
 
 
-if __name__ == "__main__":
-    make()
+if __name__ == "__main__" and not make():
+    print("Java has kept no classes: another Java may, and a full disk can be why", file=sys.stderr)
+    sys.exit(KEEPS_NONE)
