@@ -3,7 +3,6 @@
 Where one of them is missing, tests are skipped with the reason; never where ``RATEBED_NEEDS`` names ``browser``.
 """
 
-import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import pytest
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
 
 from core.errors import MachineError
+from tests.live import demanded
 
 ROOT = Path(__file__).resolve().parent.parent
 AXE = ROOT / ".axe" / "axe_playwright_python" / "axe.min.js"
@@ -24,7 +24,7 @@ def needs_browser() -> pytest.MarkDecorator:
     missing = [name for name in ("chromium", "chromedriver") if shutil.which(name) is None]
     missing += ["axe-core"] if not AXE.is_file() else []
     reason = f"this machine has no {', '.join(missing)} (./bootstrap.sh test, as root on Debian)"
-    if missing and "browser" in os.environ.get("RATEBED_NEEDS", "").split():
+    if missing and "browser" in demanded():
         raise MachineError("tests of the report's pages must not be skipped here", reason)
     return pytest.mark.skipif(bool(missing), reason=reason)
 

@@ -2,12 +2,15 @@
 
 import re
 import shlex
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import yaml
 
+from testbed.servers import SERVERS
+from tests import live
 from tests.command import process
 
 ROOT = Path(__file__).parents[1]
@@ -54,6 +57,29 @@ def test_pushes_are_smoke_tested_and_tested_and_nights_are_long():
     assert runs["checks.yml"] == {"smoke", "test"} and {"push", "pull_request"} <= started["checks.yml"]
     assert runs["nightly.yml"] == {"setup", "test-long", "test-night", "figures"}
     assert "schedule" in started["nightly.yml"] and {"push", "schedule"} <= started["ratebed.yml"]
+
+
+@pytest.mark.parametrize(("system", "more"), [("debian", {"browser"}), ("ubuntu", set())])
+def test_root_has_all_that_live_tests_start(system, more, tmp_path, monkeypatch):
+    (tmp_path / ".ci").mkdir()
+    (tmp_path / "os-release").write_text(f"NAME=one\nID={system}\nID_LIKE=debian\n")
+    for name, line in {"id": "echo 0", "apt-get": "exit 1", "make": 'echo "$RATEBED_NEEDS"'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{line}\n")
+        (tmp_path / name).chmod(0o755)
+    script = (ROOT / ".ci" / "run").read_text().replace("/etc/os-release", str(tmp_path / "os-release"))
+    (tmp_path / ".ci" / "run").write_text(script)
+    words, path = ["bash", str(tmp_path / ".ci" / "run")], {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    short, long = subprocess.run(words, env=path, capture_output=True, text=True, check=True).stdout.splitlines()
+    brought = {"mininet", "mnexec", "erlang", "go", "brokerd", "sshd", "hdfs", "s3"}
+    assert short == long and set(short.split()) == {*SERVERS, *brought, *more}
+    monkeypatch.setenv("RATEBED_NEEDS", short)
+    assert live.demanded() == set(short.split())
+
+
+def test_hosted_jobs_have_the_broker():
+    for name, job in (("checks.yml", "test"), ("nightly.yml", "test-long")):
+        settings = yaml.safe_load(FILES[name].read_text())["jobs"][job]["env"]
+        assert settings["RATEBED_NEEDS"] == "go brokerd"
 
 
 def test_what_only_root_can_run_and_is_not_live_is_run_by_root():

@@ -22,6 +22,7 @@ from core.errors import MachineError
 from core.java import find_java
 from testbed.hosts.capabilities import CHECKOUT
 from testbed.maven import Artifact
+from tests.live import demanded
 
 # The version of Hadoop's client that PySpark brings.
 JAR = Artifact(
@@ -45,7 +46,7 @@ def jar() -> Path | None:
 def needs_hdfs() -> pytest.MarkDecorator:
     """Skip where it is not here; where it must be (``RATEBED_NEEDS``), MachineError."""
     reason = "this machine has no HDFS (RATEBED_NEEDS=hdfs ./bootstrap.sh test)"
-    if jar() is None and "hdfs" in os.environ.get("RATEBED_NEEDS", "").split():
+    if jar() is None and "hdfs" in demanded():
         raise MachineError("tests of hdfs must not be skipped here", reason)
     return pytest.mark.skipif(jar() is None, reason=reason)
 

@@ -62,6 +62,9 @@ def test_what_is_missing_comes_with_the_command_that_adds_it(monkeypatch):
     with pytest.raises(MachineError, match=r"tests of unicorn must not be skipped here; .*apt-get install unicorn"):
         needs("linux", "unicorn")
     assert needs("broken").mark.args == (True,)
+    monkeypatch.setenv("RATEBED_NEEDS", "linux unikorn")
+    with pytest.raises(MachineError, match=r"RATEBED_NEEDS names what nobody knows: unikorn;"):
+        needs("linux")
     find_capability.cache_clear()
 
 

@@ -22,6 +22,7 @@ from testbed.golang import CHECKOUT, GoModule
 from testbed.maven import fetch_jars
 from testbed.servers.server import port_on
 from tests.collectors.hdfs import forget_java
+from tests.live import demanded
 
 SOURCES = Path(__file__).parent
 MODULE = GoModule(SOURCES / "go.mod", CHECKOUT / ".s3")
@@ -37,7 +38,7 @@ def needs_s3() -> pytest.MarkDecorator:
     """Skip where it is not here; where it must be (``RATEBED_NEEDS``), MachineError."""
     reason = "this machine has no S3 (RATEBED_NEEDS=s3 ./bootstrap.sh test)"
     is_here = BINARY.is_file() and JARS.is_dir()
-    if not is_here and "s3" in os.environ.get("RATEBED_NEEDS", "").split():
+    if not is_here and "s3" in demanded():
         raise MachineError("tests of S3 must not be skipped here", reason)
     return pytest.mark.skipif(not is_here, reason=reason)
 
