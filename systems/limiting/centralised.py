@@ -90,9 +90,7 @@ class TokenServer:
         full_at = gcra(now_ticks, self.full_at_ticks.get(user, now_ticks), self.limit, cost)
         if full_at is None:
             return False
-        self.full_at_ticks[user] = full_at
-        if len(self.full_at_ticks) > self._sweep_at:
-            self._forget_full(now_ticks)
+        self._take(user, full_at, now_ticks)
         return True
 
     def due_ns(self, user: str, cost: int, now_ns: int) -> int | None:
@@ -101,13 +99,15 @@ class TokenServer:
             return None
         now_ticks = self.limit.ticks(now_ns)
         full_at = max(self.full_at_ticks.get(user, now_ticks), now_ticks) + cost * self.limit.token_ticks
-        self.full_at_ticks[user] = full_at
+        self._take(user, full_at, now_ticks)
         return max(now_ns, self.limit.instant_ns(full_at - self.limit.capacity * self.limit.token_ticks))
 
-    def _forget_full(self, now_ticks: int) -> None:
+    def _take(self, user: str, full_at: int, now_ticks: int) -> None:
         """A full bucket is as good as none; swept when the number has doubled, so at no cost on average."""
-        self.full_at_ticks = {user: at for user, at in self.full_at_ticks.items() if at > now_ticks}
-        self._sweep_at = max(_SWEEP_MINIMUM, 2 * len(self.full_at_ticks))
+        self.full_at_ticks[user] = full_at
+        if len(self.full_at_ticks) > self._sweep_at:
+            self.full_at_ticks = {user: at for user, at in self.full_at_ticks.items() if at > now_ticks}
+            self._sweep_at = max(_SWEEP_MINIMUM, 2 * len(self.full_at_ticks))
 
 
 def timeout_ns(config: Config) -> int:

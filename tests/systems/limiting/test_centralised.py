@@ -213,8 +213,9 @@ def test_the_servers_clock_alone_counts() -> None:
     assert made["n1"].handle(Delivery("n3", TokenRequest(3, "u", 1)), -5 + SECOND_NS) == [Send("n3", Answer(3, True))]
 
 
-def test_full_buckets_are_forgotten() -> None:
-    server = nodes(["n1"], Config(capacity=2, rate="1000"), 0)["n1"]
+@pytest.mark.parametrize("line", [False, True])
+def test_full_buckets_are_forgotten(line: bool) -> None:
+    server = nodes(["n1"], Config(capacity=2, rate="1000", line=line), 0)["n1"]
     assert isinstance(server, CentralisedNode)
     for i in range(5_000):
         server.handle(Arrival(Request(i, f"user-{i}", 0)), i * MILLISECOND_NS)
