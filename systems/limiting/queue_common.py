@@ -246,6 +246,9 @@ def rule_of(
             raise SpecError(f"{system}: {option} = {value}", "give 0 or more elements")
     window = window or max(1, limit.capacity // max(1, node_count))
     gap_count = window - 1 if true_gaps else window
+    if frequency and not gap_count:
+        what = f"{system}: window = {window} with true_gaps: nobody would be urgent"
+        raise SpecError(what, "give a window of 2 elements or more, or no true_gaps")
     urgent_ns = span_ns(system, "threshold", threshold) * gap_count
     extensions = frequency, window, urgent_ns, keep_last
     return Rule(

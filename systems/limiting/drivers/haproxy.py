@@ -36,8 +36,8 @@ class HAProxy(Driver):
 
     def check(self, quota: Quota, config: Any, nodes: Sequence[str]) -> None:
         choice(self.key, "counter", config.counter, COUNTERS)
-        if (quota.period * 1000).denominator != 1:
-            fix = f"the nearest that it can: rate = {quota.count / max(1, round(quota.period * 1000)) * 1000:g}"
+        if (nearest := round(quota.period, 3)) != quota.period:
+            fix = f"the nearest that it can: rate = {quota.count / nearest if nearest else 1000 * quota.count}"
             raise SpecError(f"{self.key} cannot say {quota}: it counts by whole milliseconds", fix)
 
     def servers(self, cluster: Cluster, quota: Quota, config: Any) -> list[Process]:

@@ -118,6 +118,8 @@ def test_it_conforms(options: dict[str, Any]) -> None:
         ({"rate": "1e10"}, "rate"),
         ({"rate": "200", "resolution": "10ms"}, "rate"),
         ({"window": -1}, "window"),
+        ({"frequency": True, "true_gaps": True, "window": 1}, "window"),
+        ({"frequency": True, "true_gaps": True, "capacity": 3}, "window"),
         ({"keep_last": -1}, "keep_last"),
         ({"threshold": "2400"}, "threshold"),
         ({"resolution": "0ns"}, "resolution"),

@@ -4,7 +4,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from core.errors import SpecError
@@ -47,8 +47,19 @@ def test_a_period_is_so_many_milliseconds_or_refused_with_the_nearest(count: int
         return
     with pytest.raises(SpecError, match="it counts by whole milliseconds") as caught:
         DRIVER.check(Quota(count, period), Config(), ["n1"])
-    nearest = count / float(caught.value.fix.rpartition(" = ")[2])
-    assert abs(nearest - period) <= 0.00051 + float(period) * 1e-5 or period < Fraction(1, 1000)
+    nearest = count / Fraction(caught.value.fix.rpartition(" = ")[2])
+    assert abs(nearest - period) <= Fraction(1, 2000) or period < Fraction(1, 1000)
+
+
+@given(st.integers(1, 10**4), st.fractions(Fraction(1, 100), 100, max_denominator=10**4))
+@example(30, Fraction(30004, 10**4))
+def test_what_it_advises_it_takes(capacity: int, rate: Fraction) -> None:
+    config = Config(capacity, str(rate))
+    try:
+        DRIVER.check(quota_of(config), config, ["n1"])
+    except SpecError as refused:
+        advised = Config(capacity, refused.fix.rpartition(" = ")[2])
+        DRIVER.check(quota_of(advised), advised, ["n1"])
 
 
 def test_all_are_connected_to_all_before_it_is_ready() -> None:
