@@ -19,6 +19,7 @@ SETTINGS = dict.fromkeys(("HOST", "GRPC_HOST", "DEBUG_HOST"), LOOPBACK) | {"RUNT
 SETTINGS |= dict.fromkeys(("USE_STATSD", "RUNTIME_WATCH_ROOT"), "false") | {"REDIS_SOCKET_TYPE": "tcp"}
 SETTINGS |= dict.fromkeys(("DISABLE_STATS", "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED"), "true")
 LIMITS = "domain: d\ndescriptors:\n- key: u\n  rate_limit: {{unit: {unit}, requests_per_unit: {count}}}\n"
+QUESTION = '{"domain": "d", "descriptors": [{"entries": [{"key": "u", "value": %s}]}], "hitsAddend": %d}'
 
 
 @dataclass(frozen=True)
@@ -54,16 +55,15 @@ class Ratelimit(Driver):
         return Process(node, NAME, (NAME,), ports["PORT"], http("/healthcheck"), HEALTHY, files, environment)
 
     def entry(self, cluster: Cluster, node: str, quota: Quota, config: Any) -> Entry:
-        greeting = tuple(self.ask(f"ratebed:{node}:{i}", 1, quota, config) for i in range(config.pool))
-        return Entry(LOOPBACK, cluster.port_of(node, NAME, PORTS["PORT"]), greeting)
+        greeting = [http("/json", QUESTION % (json.dumps(f"ratebed:{node}:{i}"), 1)) for i in range(config.pool)]
+        return Entry(LOOPBACK, cluster.port_of(node, NAME, PORTS["PORT"]), tuple(greeting))
 
     def ready(self, cluster: Cluster, answers: Mapping[str, bytes]) -> str:
         silent = [name for name, said in answers.items() if redis_server.PONG not in said and HEALTHY not in said]
         return f"no answer of {', '.join(silent)}" if silent else ""
 
     def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
-        entries = [{"key": "u", "value": user.encode(errors="backslashreplace").decode()}]
-        return http("/json", json.dumps({"domain": "d", "descriptors": [{"entries": entries}], "hitsAddend": cost}))
+        return http("/json", QUESTION % (json.dumps("u:" + user.encode(errors="backslashreplace").decode()), cost))
 
     def verdict(self, answer: Any) -> bool | None:
         try:

@@ -69,7 +69,7 @@ class RedisGcra(Driver):
 
     def ask(self, user: str, cost: int, quota: Quota, config: Any) -> bytes:
         arguments = (*script_limit(config.capacity, config.rate), config.capacity, cost)
-        return resp("EVALSHA", _HASH, 2, user, ORIGIN, *arguments)
+        return resp("EVALSHA", _HASH, 2, f"u:{user}", ORIGIN, *arguments)  # no user has ORIGIN
 
     def verdict(self, answer: Any) -> bool | None:
         return answer == 1 if answer in (0, 1) else None

@@ -70,6 +70,8 @@ def test_a_rate_is_said_exactly(rate: str, tokens: int, period_ns: int) -> None:
 def test_a_node_asks_the_member_beside_it() -> None:
     entry = DRIVER.entry(CLUSTER, "n2", Quota(1, quota_of(Config()).period), Config())
     assert (entry.address, entry.port) == ("127.0.0.1", 8080) and len(set(entry.greeting)) == GREETINGS
+    users = {DRIVER.ask(f"ratebed:{number}", 1, quota_of(Config()), Config()) for number in range(GREETINGS)}
+    assert users.isdisjoint(entry.greeting), "no user is one of those that greet"
 
 
 @given(st.text(), st.integers(1, 10**6))

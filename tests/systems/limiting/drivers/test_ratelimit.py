@@ -86,7 +86,12 @@ def test_odd_json_is_no_verdict(status: int, said: object) -> None:
 def test_a_question_is_json_that_can_be_read_as_utf8(user: str, cost: int) -> None:
     body = json.loads(DRIVER.ask(user, cost, A_SECOND, Config()).partition(b"\r\n\r\n")[2])
     assert body["hitsAddend"] == cost
-    assert body["descriptors"][0]["entries"][0]["value"].encode() == user.encode(errors="backslashreplace")
+    assert body["descriptors"][0]["entries"][0]["value"].encode() == b"u:" + user.encode(errors="backslashreplace")
+
+
+def test_no_user_is_one_of_those_that_greet() -> None:
+    (greeting,) = DRIVER.entry(on_paper(), "n2", A_SECOND, Config(pool=1)).greeting
+    assert greeting != DRIVER.ask("ratebed:n2:0", 1, A_SECOND, Config()) and b'"ratebed:n2:0"' in greeting
 
 
 def test_who_is_silent_is_named() -> None:

@@ -45,9 +45,14 @@ def test_a_node_asks_for_the_script_by_its_hash() -> None:
     assert SYSTEM.nodes is not None
     node: Any = SYSTEM.nodes(["n1", "n2"], Config(300, "0.3", on_failure="closed"), 1)["n2"]
     effects = node.handle(Arrival(Request(5, "u\ud800", 10, 2)), 10)
-    words = ("EVALSHA", sha1(SCRIPT.encode()).hexdigest(), 2, b"u\xed\xa0\x80", ORIGIN, 3, 10**7, 300, 2)
+    words = ("EVALSHA", sha1(SCRIPT.encode()).hexdigest(), 2, b"u:u\xed\xa0\x80", ORIGIN, 3, 10**7, 300, 2)
     assert effects == [Actuate(Ask(5, hiredis.pack_command(words))), SetTimer("timeout", SECOND_NS + 10)]  # type: ignore[arg-type]
     assert node.handle(Report(Answered(5, 1)), 30) == [Decide(5, Verdict.ADMIT)]
+
+
+def test_a_user_may_be_called_as_the_origin_is() -> None:
+    words = resp("EVALSHA", sha1(SCRIPT.encode()).hexdigest(), 2, f"u:{ORIGIN}", ORIGIN, 3, 10**7, 300, 1)
+    assert DRIVER.ask(ORIGIN, 1, quota_of(Config(300, "0.3")), Config(300, "0.3")) == words
 
 
 @pytest.mark.parametrize(("answer", "verdict"), [(1, True), (0, False), (2, None), (b"1", None), ([1], None)])
