@@ -32,6 +32,8 @@ class Config(Options):
         super().__post_init__()
         if self.bundles < 0:
             raise SpecError(f"pulsar: bundles = {self.bundles}", "give 1 or more, or 0 for one a topic")
+        if self.first != "hash":
+            raise SpecError(f"pulsar: first = {self.first!r}", "leave it out: Pulsar places by hash")
 
 
 class Pulsar:
@@ -51,7 +53,11 @@ class Pulsar:
         return UnitRecord(*rates)
 
     def first(self, unit: str, view: View, client: Coordinate | None) -> str:
-        """See ``Strategy``: where the hash falls, or where that broker is dead or overloaded, the least load."""
+        """See ``Strategy``: where the hash falls, or where that broker is dead or overloaded, the least load.
+
+        That is as last reported, and no account is kept of what was given out since: all that one round has shed, and
+        clients ask for before the next reports, goes to one broker.
+        """
         if not view.brokers:
             return ""
         if self.config.bundles:

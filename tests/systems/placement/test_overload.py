@@ -4,9 +4,11 @@ from collections import Counter
 
 import pytest
 
+from core.errors import SpecError
 from core.units import SECOND_NS
 from harness.experiment import RunSpec
 from harness.run import carried_out, resolve
+from systems.placement import pulsar
 from systems.placement.monitoring import BrokerReport, Rates, UnitRecord, View
 
 TOPICS, MARK_RPS, RATE_RPS = 16, 320.0, 75.0  # of a topic: four fit
@@ -40,6 +42,11 @@ def test_the_next_best_get_no_more_than_they_can_take(system: str, loop: str) ->
     assert sum(found.values()) == TOPICS
     assert found["broker2"] == found["broker3"] == 4  # Chicago, Atlanta
     assert found["broker4"] <= 4
+
+
+def test_pulsar_places_by_hash_alone() -> None:
+    with pytest.raises(SpecError, match="pulsar: first = 'near'"):
+        pulsar.Config(first="near")
 
 
 def test_a_broker_that_is_not_overloaded_keeps_its_topics() -> None:
