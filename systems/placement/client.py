@@ -26,6 +26,7 @@ from systems.api import (
     Timer,
     UnexpectedEvent,
 )
+from systems.parts.steady_clock import SteadyClock
 from systems.parts.vivaldi import Coordinate
 from systems.placement.messages import (
     AtSite,
@@ -72,7 +73,7 @@ class ClientNode:
         self.dead_ns, self.reconnect_ns = options.span("dead"), options.span("reconnect", "0")
         access_ns = options.span("access", "0") if options.add_access else 0
         self._access_rtt_s = 2 * access_ns / SECOND_NS
-        self._rng = generator(seed, "client", node_id)
+        self._rng, self._clock = generator(seed, "client", node_id), SteadyClock()
         self._links: dict[Key, _Link] = {}
         self._heard_at_ns: dict[str, int] = {}  # broker -> its last sign of life
         self._manager = 0  # the last one that was of help: asked first
@@ -82,6 +83,9 @@ class ClientNode:
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
+        return self._clock.handled(self._handle, event, now_ns)
+
+    def _handle(self, event: Event, now_ns: int) -> list[Effect]:
         match event:
             case Start(None):
                 return [SetTimer("locate", now_ns + int(self._rng.integers(1, self.locate_ns, endpoint=True)))]

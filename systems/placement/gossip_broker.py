@@ -8,22 +8,14 @@ from itertools import islice
 import msgspec
 from msgspec.structs import replace
 
+from core.errors import SpecError
 from core.seeds import generator
 from core.units import NEVER_NS
-from systems.api import (
-    Delivery,
-    Effect,
-    Event,
-    Message,
-    Sample,
-    Send,
-    SetTimer,
-    Start,
-    Timer,
-)
+from systems.api import Delivery, Effect, Event, Message, Sample, Send, SetTimer, Start, Timer
 from systems.parts.gossip import Rounds
 from systems.parts.majority_lease import NOBODY, Voter, held_ns, majority, runs_out_ns
 from systems.parts.overlay import overlay
+from systems.parts.steady_clock import SteadyClock
 from systems.parts.vivaldi import Coordinate
 from systems.placement import epulsar
 from systems.placement.broker import BrokerNode
@@ -38,16 +30,7 @@ from systems.placement.gossip_messages import (
     RequestVote,
     Vote,
 )
-from systems.placement.messages import (
-    Create,
-    Delete,
-    Done,
-    Found,
-    Lookup,
-    Release,
-    Released,
-    Write,
-)
+from systems.placement.messages import Create, Delete, Done, Found, Lookup, Release, Released, Write
 from systems.placement.monitoring import OWNERS, BrokerReport, Rates, Strategy, View
 
 _REST = "all else at "  # the one unit that stands for what another broker has
@@ -61,6 +44,12 @@ class Config(epulsar.Config):
     gossip: str = "1s"  # ours: each broker tells one other what is new
     overlay: str = "full-mesh"  # ours: whom it may tell
     hysteresis_s: float = 0.005  # ours: places are known late, and nobody knows all loads
+
+    def __post_init__(self) -> None:
+        """SpecError for what makes no sense."""
+        super().__post_init__()
+        if self.periodic:
+            raise SpecError(f"gossip-placer: periodic = {self.periodic!r}", "leave it out: there is no load manager")
 
 
 @dataclass
@@ -97,10 +86,11 @@ class PlacerNode:
     def __init__(self, node_id: str, brokers: Sequence[str], strategy: Strategy, options: Config, seed: int):
         self.node_id, self.brokers, self.strategy, self.options = node_id, brokers, strategy, options
         self._broker = BrokerNode(node_id, node_id, strategy, options, seed)
-        self.lease_ns, self.place_ns, self.guard_ns = (options.span(name) for name in ("session", "place", "guard"))
+        self.lease_ns, self.place_ns = options.span("session"), options.span("place")
         self.answer_ns, self.retry_ns = options.span("answer"), options.span("retry")
+        self.guard_ns = options.span("guard", "0")
         self._rounds = Rounds(node_id, options.gossip, seed, system="gossip-placer")
-        self._rng = generator(seed, "placer", node_id)
+        self._rng, self._clock = generator(seed, "placer", node_id), SteadyClock()
         self._neighbours = overlay(options.overlay, brokers)[node_id]
         self._voter = Voter(node_id, self.lease_ns)
         self._peers = {name: _Peer() for name in brokers if name != node_id}
@@ -112,6 +102,9 @@ class PlacerNode:
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
+        return self._clock.handled(self._handle, event, now_ns)
+
+    def _handle(self, event: Event, now_ns: int) -> list[Effect]:
         match event:
             case Start(None):
                 return self._begin(event, now_ns)
@@ -335,10 +328,12 @@ class PlacerNode:
     # --- what is known of others, and what to do -------------------------------------------------------------
 
     def _report(self, report: BrokerReport, now_ns: int) -> None:
-        """The broker's report on itself and its units: what others need of it is news."""
+        """The broker's report on itself and its units: what others need of it is news, later than all before."""
         self._mine.reported(self.node_id, report)
+        last = self._news.get(self.node_id)
+        at_ns = max(now_ns, last.at_ns + 1) if last else now_ns
         self._news[self.node_id] = BrokerNews(
-            self.node_id, now_ns, report.coordinate, round(report.out_rps, 3), report.utilisation
+            self.node_id, at_ns, report.coordinate, round(report.out_rps, 3), report.utilisation
         )
 
     def _hear(self, source: str, told: BrokerNews) -> None:

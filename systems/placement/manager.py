@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from systems.api import Delivery, Effect, Event, Message, Sample, Send, SetTimer, Start, Timer, UnexpectedEvent
+from systems.parts.steady_clock import SteadyClock
 from systems.parts.vivaldi import Coordinate
 from systems.placement.messages import (
     Beat,
@@ -54,6 +55,7 @@ class ManagerNode:
         self.beat_ns, self.executors = options.span("session") // 3, options.executors
         self.periodic_ns = options.span("periodic") if options.periodic else 0
         self._brokers = brokers  # in their order
+        self._clock = SteadyClock()
         self.leads = False
         self._forget()
 
@@ -67,6 +69,9 @@ class ManagerNode:
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
+        return self._clock.handled(self._handle, event, now_ns)
+
+    def _handle(self, event: Event, now_ns: int) -> list[Effect]:
         match event:
             case Start(None):
                 beat = SetTimer("beat", now_ns + self.beat_ns)

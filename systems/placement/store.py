@@ -7,6 +7,7 @@ answered).  Entries are ephemeral, and all is lost in a crash: a session that th
 from dataclasses import dataclass, field
 
 from systems.api import Delivery, Effect, Event, Message, Send, SetTimer, Start, Timer, UnexpectedEvent
+from systems.parts.steady_clock import SteadyClock
 from systems.placement.messages import Beat, Changed, Create, Delete, Done, Expired, WatchEntries, Write
 
 
@@ -26,10 +27,13 @@ class StoreNode:
         self.entries: dict[str, tuple[str, str]] = {}  # path -> (owner, value)
         self._sessions: dict[str, _Session] = {}
         self._queue: list[tuple[str, _Session, Message]] = []  # what is asked in a session ends with it
-        self._works = False
+        self._works, self._clock = False, SteadyClock()
 
     def handle(self, event: Event, now_ns: int) -> list[Effect]:
         """See ``systems.api.Node``."""
+        return self._clock.handled(self._handle, event, now_ns)
+
+    def _handle(self, event: Event, now_ns: int) -> list[Effect]:
         match event:
             case Start(None):
                 return [SetTimer("sessions", now_ns + self.session_ns // 2)]

@@ -4,6 +4,7 @@ import pytest
 
 from core.clients import Role
 from core.errors import SpecError
+from core.units import SECOND_NS
 from systems.api import Delivery, Effect, Report, Send, SetTimer, Timer
 from systems.parts.vivaldi import Coordinate
 from systems.placement.client import ClientNode
@@ -62,6 +63,14 @@ def test_no_timer_is_set_into_the_past() -> None:
         client.handle(Report(Wanted(topic, Role.CONSUMER)), 0)
     effects = client.handle(Delivery(MANAGERS[0], Found("one", "")), 5_000_000_000)
     assert [of.at_ns for of in effects if isinstance(of, SetTimer)] == [5_000_000_000]
+
+
+def test_a_clock_that_is_set_back_makes_nobody_wait() -> None:
+    client, answer_ns, back_ns = ClientNode("client", MANAGERS, Options(), 1), Options().span("answer"), 60 * SECOND_NS
+    client.handle(Report(Wanted("one", Role.CONSUMER)), 100 * SECOND_NS)
+    due_ns = 100 * SECOND_NS + answer_ns - back_ns
+    effects = client.handle(Timer("retry", due_ns), due_ns)
+    assert len(asked(effects)) == 1 and SetTimer("retry", due_ns + answer_ns) in effects
 
 
 def test_nobody_is_taken_for_dead_who_was_told_nothing() -> None:

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from core.clients import Role
+from core.errors import SpecError
 from core.units import MILLISECOND_NS, SECOND_NS
 from harness.soak.schedule import SoakSchedule, Told
 from harness.soak.trial import play
 from studies.api import Journal
-from systems.api import Actuate, Delivery, Effect, Message, Send, SetTimer, Start, Timer
+from systems.api import Actuate, Delivery, Effect, Message, Report, Send, SetTimer, Start, Timer
 from systems.parts.vivaldi import origin
 from systems.placement.epulsar import EPulsar, policy_of
 from systems.placement.gossip_broker import Config, PlacerNode
@@ -25,7 +26,7 @@ from systems.placement.gossip_messages import (
     RequestVote,
     Vote,
 )
-from systems.placement.messages import Close, Connect, Connected, Fence, Found, Lookup, Open, Refused
+from systems.placement.messages import Close, Connect, Connected, Fence, Found, Lookup, Open, Refused, Traffic
 from tests.systems.placement.test_failures import instants_s, of_topics, placed, spells
 
 BROKERS = ("broker1", "broker2", "broker3")
@@ -41,12 +42,12 @@ def commands(effects: list[Effect]) -> list[object]:
     return [one.command for one in effects if isinstance(one, Actuate)]
 
 
-def broker(in_reach: tuple[str, ...] = BROKERS[1:]) -> PlacerNode:
+def broker(in_reach: tuple[str, ...] = BROKERS[1:], heard_ns: int = LEASE_NS) -> PlacerNode:
     """The first of three after its first lease, in whose reach these are."""
     node = PlacerNode("broker1", BROKERS, EPulsar(BROKERS, OPTIONS, policy_of(OPTIONS)), OPTIONS, 1)
     node.handle(Start(None), 0)
     for name in in_reach:
-        node.handle(Delivery(name, Renewed(0, LEASE_NS)), LEASE_NS)
+        node.handle(Delivery(name, Renewed(0, heard_ns)), heard_ns)
     return node
 
 
@@ -166,9 +167,10 @@ def test_a_lease_ends_at_its_owner_a_tenth_before_it_ends_at_its_voter() -> None
 
 def test_a_lease_that_is_renewed_goes_on() -> None:
     node = owner()
-    node.handle(Delivery("broker2", Renewed(0, LEASE_NS + SECOND_NS)), LEASE_NS + SECOND_NS + 5)
+    effects = node.handle(Delivery("broker2", Renewed(0, LEASE_NS + SECOND_NS)), LEASE_NS + SECOND_NS + 5)
     ends_ns = LEASE_NS + LEASE_NS - LEASE_NS // 10
-    assert not commands(node.handle(Timer("lapse", ends_ns), ends_ns))
+    assert effects == [SetTimer("lapse", ends_ns + SECOND_NS)]
+    assert not commands(node.handle(Timer("renew", ends_ns), ends_ns))
 
 
 def test_an_owner_whose_voter_has_forgotten_it_stops_at_once() -> None:
@@ -181,7 +183,7 @@ def test_an_owner_whose_voter_has_forgotten_it_stops_at_once() -> None:
 def test_who_sees_no_majority_names_no_owner() -> None:
     alone = broker(in_reach=())
     assert sent(alone.handle(Delivery("ann", Lookup("red")), LEASE_NS), Found) == [("ann", Found("red", ""))]
-    early = broker()
+    early = broker(heard_ns=LEASE_NS - 1)
     assert sent(early.handle(Delivery("ann", Lookup("red")), LEASE_NS - 1), Found) == [("ann", Found("red", ""))]
 
 
@@ -201,6 +203,36 @@ def test_news_goes_on_once_to_those_who_lack_it() -> None:
     told = [(target, one) for each in rounds for target, message in each for one in message.news]
     assert ("broker3", news) in told and ("broker2", news) not in told
     assert len(told) == len(set(told))
+
+
+def test_news_of_a_broker_whose_clock_is_set_back_is_news() -> None:
+    node, told = broker(), set()
+    for name in BROKERS[1:]:
+        node.handle(Delivery("ann", Connect("red", Role.CONSUMER)), LEASE_NS)
+        node.handle(Delivery(name, Vote(0, 1, "red", "broker1")), LEASE_NS)
+    for out_rps, at_ns in ((10.0, 100 * SECOND_NS), (20.0, 40 * SECOND_NS)):
+        node.handle(Report(Traffic("red", 1.0, out_rps)), at_ns)
+        node.handle(Timer("report", at_ns), at_ns)
+        rounds = [sent(node.handle(Timer("gossip", at_ns + n), at_ns + n), Reports) for n in range(1, 5)]
+        told |= {(to, news.out_rps) for each in rounds for to, message in each for news in message.news}
+    assert told == {(name, out_rps) for name in BROKERS[1:] for out_rps in (10.0, 20.0)}
+
+
+def test_a_vote_is_asked_for_again_though_the_clock_is_set_back() -> None:
+    node = broker()
+    node.handle(Delivery("ann", Connect("red", Role.CONSUMER)), LEASE_NS)
+    node.handle(Delivery("broker2", Vote(0, 1, "red", "broker2")), LEASE_NS + 1)
+    effects = node.handle(Delivery("broker3", Vote(0, 1, "red", "broker3")), LEASE_NS + 2)
+    (due_ns,) = [one.at_ns - 60 * SECOND_NS for one in effects if isinstance(one, SetTimer) and one.name == "claims"]
+    asked = sent(node.handle(Timer("claims", due_ns), due_ns), RequestVote)
+    assert asked == [(name, RequestVote(0, 2, "red")) for name in BROKERS[1:]]
+
+
+def test_options_that_are_its_own() -> None:
+    with pytest.raises(SpecError, match="gossip-placer: periodic = '3s'"):
+        Config(periodic="3s")
+    options = Config(guard="0s")
+    assert PlacerNode("broker1", BROKERS, EPulsar(BROKERS, options, policy_of(options)), options, 1).guard_ns == 0
 
 
 # --- five brokers ------------------------------------------------------------------------------------------
