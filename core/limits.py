@@ -27,7 +27,8 @@ SUBSCRIPTIONS = 400_000  # of clients to topics
 GENERATORS = 50_000  # of parts of a load that each draw from a branch of their own
 DRAWN = 500_000  # of parts that each draw one number from there
 DISTANCES = 200_000  # of towers to the centres of zones
-HAPPENINGS = 500_000  # of clients of topics, within a run
+HAPPENINGS = 500_000  # of clients, within a run
+HISTOGRAMS = 5_000  # of brokers in windows: each has several, of 57 KB
 ROWS = 10_000_000  # of an array that a plan holds
 
 

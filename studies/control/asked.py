@@ -5,7 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from core.errors import SpecError
+from core.limits import HISTOGRAMS, check_product
 from core.records import Columns, Envelope, Int64, Sample
+from core.units import duration_ns
 from studies.distribution.asked import Deployed, DeploymentConfig
 from studies.distribution.windows import TopicWindows
 from systems.api import System
@@ -26,6 +28,12 @@ class Config(DeploymentConfig):
             raise SpecError(
                 f"study control: duration {self.duration}, window {self.window}", "give at least one window"
             )
+
+    def spans_ns(self, brokers: int) -> tuple[int, int]:
+        """Duration and window, in ns; SpecError for more windows of so many brokers than histograms may be."""
+        duration, window = duration_ns(self.duration), duration_ns(self.window)
+        check_product("study", HISTOGRAMS, windows=duration // window, brokers=brokers)
+        return duration, window
 
 
 @dataclass(frozen=True, kw_only=True)

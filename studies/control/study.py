@@ -3,7 +3,6 @@
 Publishers stay where they are, in equal blocks of ids; the workload shifts traffic between them.
 """
 
-from core.units import duration_ns
 from studies.api import Journal, Point, Study, expected_s
 from studies.control.asked import Config, Controlled, Controlling
 from studies.distribution.study import SECONDS_PER_MESSAGE, deployed, messages_a_round
@@ -15,7 +14,7 @@ from workloads.api import Offer
 
 def asked(point: Point, config: Config) -> Controlling:
     """What is asked of the testbed."""
-    duration, window = duration_ns(config.duration), duration_ns(config.window)
+    duration, window = config.spans_ns(len(point.topology.node_names("broker")))
     topic = vars(deployed(point, config, duration))
     return Controlling(**topic, system=point.system, config=point.system_config, duration_ns=duration, window_ns=window)
 

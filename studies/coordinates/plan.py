@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import comb
 
 from core.limits import ClientCount, RoundCount
 from studies.api import check_least
@@ -61,6 +62,16 @@ class Plan:
             (*agents(self.topology), *mobile), config.rounds, reads, config.span_ns("interval"),
             self.handovers if mobile else (),
         )  # fmt: skip
+
+    @cached_property
+    def brokers(self) -> list[str]:
+        """The brokers' agents, with which clients are paired."""
+        return [name for name in self.topology.node_names("broker") if name.endswith(AGENT)]
+
+    @property
+    def pair_count(self) -> int:
+        """Pairs of which each read has a row."""
+        return len(self.homes) * len(self.brokers) if self.homes else comb(len(self.locating.nodes), 2)
 
     @cached_property
     def behind(self) -> dict[str, tuple[str, int]]:

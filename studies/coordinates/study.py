@@ -11,6 +11,7 @@ from math import isfinite
 import numpy as np
 
 from core.errors import SpecError
+from core.limits import HAPPENINGS, ROWS, check_product
 from core.records import Columns, Float64, Int64
 from core.seeds import generator
 from core.units import SECOND_NS
@@ -19,7 +20,6 @@ from studies.coordinates.asked import Located, TripTable, check_locating
 from studies.coordinates.plan import Config, Plan, agents
 from studies.spec import RunSpec
 from systems.parts.coordinates import Coordinates, distances_s, raised
-from systems.placement.cast import AGENT
 from testbed.faults import Handover
 from testbed.topologies.places import sites, with_clients
 
@@ -42,6 +42,8 @@ def asked(point: Point, config: Config) -> Plan:
     begins = {client: names[n] for client, n in homes.items()}
     plan = Plan(config, topology, point.spec.seed, begins, tuple(moves))
     check_locating(topology, plan.locating)
+    for count in ({"pairs": plan.pair_count}, {"agents": len(plan.locating.nodes)}):
+        check_product("study coordinates", ROWS, reads=len(plan.locating.reads), **count)
     return plan
 
 
@@ -50,6 +52,8 @@ def _handovers(config: Config, homes: Mapping[str, int], places: list[str], seed
     if not config.handover:
         return
     mean_ns, interval_ns = config.span_ns("handover"), config.span_ns("interval")
+    each = max(0, config.rounds - config.still) * interval_ns // mean_ns
+    check_product("study coordinates", HAPPENINGS, clients=config.clients, handovers=each)
     for client, home in homes.items():
         rng = generator(seed, "handovers", client)
         at_ns = config.still * interval_ns + int(mean_ns * rng.random())  # in the midst of a span
@@ -69,7 +73,7 @@ def pair_rows(plan: Plan, located: Located) -> Columns:
     nodes = [*plan.homes, *agents(plan.topology)]
     here, there = np.triu_indices(len(nodes), 1)
     if plan.homes:
-        brokers = [nodes.index(name) for name in plan.topology.node_names("broker") if name.endswith(AGENT)]
+        brokers = [nodes.index(name) for name in plan.brokers]
         here, there = (ends.ravel() for ends in np.meshgrid(np.arange(len(plan.homes)), brokers, indexing="ij"))
     rows: dict[str, list[int | float | str | None]] = {
         name: [] for name in ("at_ns", "a", "b", "estimated_rtt_ns", "true_rtt_ns")

@@ -30,10 +30,9 @@ def windows_of(
     }
     windows = []
     for number in range(len(ends_ns) - 1):
-        here = np.zeros(len(everything), bool)
-        here[edges[number] : edges[number + 1]] = True
+        here = slice(edges[number], edges[number + 1])
         counts = {
-            name: histogram(values[here & those], deliveries.broker[here & those], brokers)
+            name: histogram(values[here][those[here]], deliveries.broker[here][those[here]], brokers)
             for name, (values, those) in spans.items()
         }
         gone = slice(moves[number], moves[number + 1])

@@ -7,7 +7,6 @@ Whoever divides the topic's bucket is the system: TB Adaptor, on or off, or limi
 from itertools import groupby
 
 from core.errors import SpecError
-from core.units import duration_ns
 from studies.api import Journal, Point, Study, expected_s
 from studies.distribution.study import deployed
 from studies.moving.asked import DIVIDES, Config, Moving, MovingShown
@@ -28,7 +27,7 @@ def asked(point: Point, config: Config) -> Moving:
     assert way is not None
     if config.migrates and way.sharing.part is not None:
         raise SpecError(f"{name}: grants do not follow publishers", "use tb-adaptor, or migrates = false")
-    duration, window = duration_ns(config.duration), duration_ns(config.window)
+    duration, window = config.spans_ns(len(point.topology.node_names("broker")))
     return Moving(**vars(deployed(point, config, duration)), way=way, duration_ns=duration, window_ns=window)
 
 

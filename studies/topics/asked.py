@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from core.errors import SpecError
-from core.limits import DRAWN, check_product
+from core.limits import DRAWN, ROWS, check_product
 from core.records import Int32, Int64, Schedule
 from core.seeds import child_seed, generator
 from core.units import duration_ns
@@ -54,7 +54,9 @@ class Config(ControlConfig):
         most, count = TOPICS_MAXIMUM, duration_ns(self.duration) / duration_ns(self.gap)
         if 2 * count > most:
             raise SpecError(f"study topics: gap = {self.gap}", f"at most {most // 2} topics may be expected")
-        check_product("study topics", DRAWN, topics=math.ceil(count), publishers=max(self.publishers))
+        topics, windows = math.ceil(count), -(-duration_ns(self.duration) // duration_ns(self.window))
+        check_product("study topics", DRAWN, topics=topics, publishers=max(self.publishers))
+        check_product("study topics", ROWS, topics=topics, windows=windows)
 
 
 @dataclass(frozen=True)

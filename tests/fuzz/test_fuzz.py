@@ -198,6 +198,12 @@ ESCAPES = {
         ),
         "clients_at = 30 times clients = 5,000,000; give at most 10,000,000 in all",
     ),
+    "set-handovers": (
+        "set",
+        _set("study=coordinates", "study.clients=2", "study.handover=1us", head="static-split requests city-mec"),
+        "clients = 2 times handovers = 600,000,000",
+    ),
+    "set-windows": ("set", _set("study=control", "study.window=10ms", head="tb-adaptor shifting srtm-lan"), "windows"),
     "set-round": ("set", _set("round=99999999999999h"), "longer than ten years"),
     "set-duration": (
         "set",

@@ -118,12 +118,14 @@ def test_a_broker_whose_publishers_are_silent_at_first_gets_its_tokens(share_bef
     assert 0.8 < first / second < 1.25 and first + second == pytest.approx(found.envelope.rate_rps, rel=1e-6)
 
 
+def controlled(spec: RunSpec) -> RunSpec:
+    told = {name: value for name, value in spec.study_options.items() if name != "migrates"}
+    return msgspec.structs.replace(spec, study="control", study_options=told)
+
+
 @pytest.mark.parametrize("share_before", [0.0, 1.0])
 def test_so_it_does_in_the_study_of_control(share_before: float) -> None:
-    still = turned(share_before, window="5s")
-    told = {name: value for name, value in still.study_options.items() if name != "migrates"}
-    control = msgspec.structs.replace(still, study="control", study_options=told)
-    decisions = carried_out(resolve(control)).tables["decisions"]
+    decisions = carried_out(resolve(controlled(turned(share_before, window="5s")))).tables["decisions"]
     last = dict(zip(decisions["broker"], decisions["bucket_rate_rps"], strict=True))
     assert set(last) == {0, 1} and 0.8 < last[0] / last[1] < 1.25
 
@@ -133,6 +135,8 @@ def test_what_makes_no_sense_is_refused() -> None:
         (spec_of("leases", migrates=True), "grants do not follow"),
         (spec_of(rtt="3ns"), "rtt"),
         (spec_of(interval="0s"), "interval"),
+        (spec_of(window="1ms"), "windows = 20,000 times brokers = 2; give at most 5,000"),
+        (controlled(spec_of(window="1ms")), "windows = 20,000 times brokers = 2; give at most 5,000"),
         (spec_of(stamps="read"), "stamps"),
         (spec_of(churn=0.0, migrates=True), "churn"),
         (spec_of("crdt-counter"), "is not for the study moving"),

@@ -154,6 +154,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         (spec_of(life_kind="fixed"), "life_kind"),
         (spec_of(gap="0s"), "gap"),
         (spec_of(gap="1ms"), "topics may be expected"),
+        (spec_of(window="10us"), "topics = .* times windows = "),
         (spec_of(publishers=()), "at least one of each"),
         (spec_of(slos=("0s",)), "slos"),
         (spec_of(envelope="conformant"), "envelope"),
