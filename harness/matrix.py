@@ -81,11 +81,13 @@ def ad_hoc(
 ) -> list[RunSpec]:
     """One point; ``settings`` are words such as ``workload.publishers=2000`` or ``round=30s``.
 
-    ``adapt``: as in ``read_matrix``.
+    ``topology``: empty: as they say, or the usual one.  ``adapt``: as in ``read_matrix``.
     """
-    axes: Json = {"system": system, "workload": workload, "topology": topology}
+    axes: Json = {"system": system, "workload": workload, **({"topology": topology} if topology else {})}
     options: dict[str, Json] = {name: {} for name in _OPTIONS}
-    for key, value in settings_of(settings).items():
+    told = settings_of(settings)
+    check_told_once(told, axes)
+    for key, value in told.items():
         axis, dot, name = key.partition(".")
         if dot:
             options[f"{axis}_options"][name] = value
@@ -94,22 +96,33 @@ def ad_hoc(
     if repetitions < 1:
         raise SpecError(f"--repetitions {repetitions}", "give at least 1")
     check_runs(repetitions, where="--repetitions: ")
-    load_system(system), load_workload(workload), lookup("topology", TOPOLOGIES, topology)  # these are no settings
+    load_system(system), load_workload(workload)  # these are no settings
+    if topology:
+        lookup("topology", TOPOLOGIES, topology)
     where = "--set" if settings else f"{system} on {workload}"
     with reading(where):
         return repeated([_spec({**axes, **options}, where, adapt)], repetitions, seed)
 
 
 def settings_of(words: Sequence[str]) -> dict[str, object]:
-    """``workload.publishers=2000`` as (``workload.publishers``, 2000); SpecError for an axis that there is not."""
+    """``workload.publishers=2000`` as (``workload.publishers``, 2000); SpecError for no such axis, or two values."""
     settings: dict[str, object] = {}
     for word in words:
         key, equals, text = word.partition("=")
         axis, dot, name = key.partition(".")
         if not equals or (dot and (f"{axis}_options" not in _OPTIONS or not name)) or (not dot and axis not in AXES):
             raise SpecError(f"--set {word!r}", _of_the_point([key]) or _SET)
-        settings[key] = _value(text) if dot else text
+        value = _value(text) if dot else text
+        check_told_once(settings, {key: value})
+        settings[key] = value
     return settings
+
+
+def check_told_once(settings: Mapping[str, object], others: Mapping[str, object]) -> None:
+    """SpecError where a setting has another value in ``others``, what else was said of it."""
+    for key, value in others.items():
+        if settings.get(key, value) != value:
+            raise SpecError(f"--set {key}={quoted(settings[key])}, and {key} {quoted(value)}", "give one of them")
 
 
 _SET = "write AXIS.KEY=VALUE, with AXIS system, workload, topology, testbed or study; or slo=VALUE, round=VALUE"

@@ -22,13 +22,14 @@ from studies.spec import RunSpec
 def point(
     system: str,
     workload: str,
-    topology: str = "srtm-lan",
+    topology: str = "",
     set: Mapping[str, object] | None = None,
     repetitions: int = 1,
     seed: int = SEED,
 ) -> list[RunSpec]:
     """The specs of one point, a seed each; SpecError for what cannot be run.
 
+    ``topology``: empty: ``srtm-lan``.
     ``set``: what ``--set`` takes, ``{"workload.publishers": 50, "slo": "2ms", "testbed": "local"}``.
     """
     words = [f"{name}={_text(name, value)}" for name, value in (set or {}).items()]

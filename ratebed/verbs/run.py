@@ -28,7 +28,6 @@ System = Annotated[
 ]
 Workload = Annotated[str, typer.Option("--workload", help="ad-hoc: the workload, a key or path.py:WORKLOAD")]
 Topology = Annotated[str, typer.Option("--topology", help="ad-hoc: the topology, a key or path.py:TOPOLOGY")]
-PLACE = "srtm-lan"  # the topology of points unless told otherwise
 Settings = Annotated[
     list[str] | None,
     typer.Option(
@@ -104,7 +103,7 @@ def points_of(
     request: o.RunRequest, matrix: str, workload: str, topology: str, settings: list[str]
 ) -> list[RunSpec] | None:
     """The points of a matrix file, or the one that the words are about; None where they are about figures."""
-    from harness.matrix import ad_hoc, read_matrix
+    from harness.matrix import ad_hoc, check_told_once, read_matrix, settings_of
     from ratebed.pipeline import adapted
 
     def adapt(spec: RunSpec) -> RunSpec:  # a point is checked as it will run
@@ -115,8 +114,13 @@ def points_of(
         if given:
             raise SpecError(f"{given[0]} belongs to ad-hoc points", "leave out the figure, or the option")
         return None
-    if request.claims:
-        raise SpecError("--claims belongs to figures", "name the figures that they are about")
+    of_figures = {
+        "--claims": request.claims,
+        "--plot-invalid": request.plot_invalid,
+        "--scale": request.scale.name != "quick",  # the default
+    }
+    for option in (option for option, value in of_figures.items() if value):
+        raise SpecError(f"{option} belongs to figures", "leave it out, or name the figures that it is about")
     if matrix and not request.keys:
         given += ["--system"] * bool(request.extra_system) + ["--set"] * bool(settings)
         if given:
@@ -124,5 +128,7 @@ def points_of(
         return read_matrix(Path(matrix), request.seed, request.repetitions, adapt)
     if request.extra_system and workload and not request.keys:
         repetitions = request.repetitions or 1
-        return ad_hoc(request.extra_system, workload, topology or PLACE, settings, repetitions, request.seed, adapt)
+        places = {"testbed": request.testbed, "calibration": request.calibration}
+        check_told_once(settings_of(settings), {axis: name for axis, name in places.items() if name})
+        return ad_hoc(request.extra_system, workload, topology, settings, repetitions, request.seed, adapt)
     raise SpecError("nothing to run", "name figures (see ratebed list), a matrix file, or --system and --workload")

@@ -9,6 +9,8 @@ from core.errors import HarnessError, SpecError, SystemFault
 from harness.experiment import SCALES, Experiment, RunSpec
 from harness.matrix import ad_hoc, read_matrix
 from harness.run import check_all, execute, resolve
+from ratebed.options import make_request
+from ratebed.verbs.run import points_of
 from studies.inputs import run_id
 from tests.harness.common import small
 
@@ -133,6 +135,29 @@ def test_ad_hoc_points_take_their_study_from_the_system():
     assert spec.study == "control"
     with pytest.raises(SpecError, match=r"AXIS\.KEY=VALUE"):
         ad_hoc("srtm", "poisson", "srtm-lan", ["publishers=5"], 1, 1)
+
+
+def test_what_is_said_twice_and_otherwise_is_refused():
+    for topology, words, told in (
+        ("", ["system=conc"], "--set system='conc', and system 'lb'; give one of them"),
+        ("", ["workload=periodic"], "workload 'poisson'"),
+        ("star", ["topology=full-mesh"], "topology 'star'"),
+        ("", ["slo=1ms", "slo=2ms"], "--set slo='1ms', and slo '2ms'"),
+        ("", ["workload.publishers=50", "workload.publishers=60"], "--set workload.publishers=50, and"),
+    ):
+        with pytest.raises(SpecError, match=told):
+            ad_hoc("lb", "poisson", topology, words, 1, 1)
+    (usual,) = ad_hoc("lb", "poisson", "", ["system=lb"], 1, 1)
+    (other,) = ad_hoc("leases", "requests", "", ["topology=star", "topology=star"], 1, 1)
+    assert (usual.topology, other.topology) == ("srtm-lan", "star")
+
+
+@pytest.mark.parametrize("option", ["testbed", "calibration"])
+def test_a_place_that_is_said_twice_and_otherwise_is_refused(tmp_path, option):
+    name = {"testbed": "local", "calibration": "edge"}[option]
+    request = make_request((), False, "quick", 1, 1, tmp_path, (), extra_system="lb", **{option: name})
+    with pytest.raises(SpecError, match=f"{option} '{name}'; give one of them"):
+        points_of(request, "", "poisson", "", [f"{option}=mininet"])
 
 
 def test_a_limit_may_be_said_per_period():

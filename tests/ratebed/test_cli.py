@@ -84,6 +84,8 @@ def test_plan_says_what_is_skipped_and_why():
         (["claims", "--out", "nowhere"], 2, "nowhere: no results there"),
         (["run", "--system", "lb", "--workload", "poisson", "--set", "procedure.slo=2ms"], 2, "--set slo=VALUE"),
         (["run", "--system", "lb", "--workload", "poisson", "--set", "study.slo=2ms"], 2, "--set slo=VALUE"),
+        (["run", "docs/examples/matrix.toml", "--scale", "tiny"], 2, "--scale belongs to figures; leave it out"),
+        (["run", "--system", "lb", "--workload", "poisson", "--plot-invalid"], 2, "--plot-invalid belongs to figures"),
     ],
 )
 def test_bad_input_is_one_line_with_the_fix(tmp_path, words, code, text):

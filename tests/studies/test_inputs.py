@@ -153,10 +153,10 @@ def test_a_point_is_checked_with_the_calibration_that_it_runs_with(tmp_path: Pat
     """One that has an SLO, which the usual one has not; and the point is on the testbed that it is given."""
     path = tmp_path / "mine.toml"
     path.write_bytes((CALIBRATIONS / "small.toml").read_bytes())
-    request = make_request((), False, "tiny", 1, 1, tmp_path, (), calibration=str(path), extra_system="lb")
+    request = make_request((), False, "quick", 1, 1, tmp_path, (), calibration=str(path), extra_system="lb")
     (spec,) = points_of(request, "", "poisson", "", ["slo=calibrated"]) or ()
     assert point_slo_ns(adapted(spec, request)) == 20_000_000
-    plain = make_request((), False, "tiny", 1, 1, tmp_path, (), extra_system="lb")
+    plain = make_request((), False, "quick", 1, 1, tmp_path, (), extra_system="lb")
     with pytest.raises(SpecError, match="slo"):
         points_of(plain, "", "poisson", "", ["slo=calibrated"])
 
