@@ -1,8 +1,10 @@
 """``ratebed soak``: seeded schedules of faults over every system, judged by their invariants."""
 
 import json
+import math
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,23 +20,24 @@ First = Annotated[int, typer.Option("--first", help="the first seed; 0 = after t
 Count = Annotated[int, typer.Option("--count", help="schedules to play")]
 Seconds = Annotated[float, typer.Option("--seconds", help="begin no more after so long; 0 = all")]
 LedgerFile = Annotated[str, typer.Option("--ledger", metavar="FILE", help="add to it what was played, as in results/")]
-Replay = Annotated[int, typer.Option("--replay", metavar="SEED", help="play one schedule, shrink it, draw it")]
+Replay = Annotated[int | None, typer.Option("--replay", metavar="SEED", help="play one schedule, shrink it, draw it")]
 ScheduleFile = Annotated[str, typer.Option("--schedule", metavar="FILE", help="play a schedule of a file, and draw it")]
 
 if TYPE_CHECKING:
     from harness.soak.schedule import SoakSchedule
 
 PROGRESS_S = 10.0
+COUNT = 1_000  # of schedules, unless told otherwise
 
 
 def soak(
     system: System = "",
     first: First = 0,
-    count: Count = 1_000,
+    count: Count = COUNT,
     jobs: o.Jobs = 0,
     seconds: Seconds = 0.0,
     ledger: LedgerFile = "",
-    replay: Replay = 0,
+    replay: Replay = None,
     schedule: ScheduleFile = "",
     out: o.Out = Path("out"),
     as_json: o.AsJson = False,
@@ -48,17 +51,29 @@ def soak(
         ("--count", count, 1),
         ("--first", first, 0),
         ("--jobs", jobs, 0),
-        ("--replay", replay, 0),
+        ("--replay", replay or 0, 0),
     ):
         if value < least:
             raise SpecError(f"{name} {value}", f"give at least {least}")
+    if not 0 <= seconds < math.inf:
+        raise SpecError(f"--seconds {seconds:g}", "give at least 0, which is all schedules")
+    many = {"--system": system, "--first": first, "--count": count != COUNT, "--jobs": jobs, "--seconds": seconds}
+    _check_alone({"--replay": replay is not None, "--schedule": schedule}, {**many, "--ledger": ledger})
     if system and system not in SOAKED:
         raise SpecError(f"--system {system!r} is not soaked", hint(system, SOAKED))
     if schedule:
         return _show(read_schedule(Path(schedule)), out, as_json, minimal=False)
-    if replay:
+    if replay is not None:
         return _show(draw(replay), out, as_json, minimal=True)
     return _many(system, first, count, jobs or o.core_count(), seconds, ledger, as_json)
+
+
+def _check_alone(one: Mapping[str, object], many: Mapping[str, object]) -> None:
+    """SpecError where an option of ``one``, that plays one schedule, is given beside another one."""
+    chosen = [name for name, value in one.items() if value]
+    beside = [*chosen[1:], *(name for name, value in many.items() if value)]
+    if chosen and beside:
+        raise SpecError(f"{chosen[0]} plays one schedule: {beside[0]} says nothing of it", "leave one of them out")
 
 
 def _many(system: str, first: int, count: int, jobs: int, seconds: float, ledger: str, as_json: bool) -> int:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -46,6 +47,28 @@ def test_what_breaks_is_a_line_that_replays_it(
     monkeypatch.undo()
     assert soak(schedule=f"{stem}.json", out=tmp_path) == 0
     assert "every invariant holds" in capsys.readouterr().out
+
+
+def test_options_that_would_say_nothing_are_refused(tmp_path: Path) -> None:
+    words: list[tuple[dict[str, Any], str]] = [
+        ({"replay": 3, "count": 7}, "--replay plays one schedule: --count says nothing of it"),
+        ({"replay": 0, "ledger": str(tmp_path / "soak.json")}, "--replay plays one schedule: --ledger"),
+        ({"schedule": "some.json", "jobs": 2}, "--schedule plays one schedule: --jobs"),
+        ({"schedule": "some.json", "replay": 3}, "--replay plays one schedule: --schedule"),
+        ({"seconds": -1.0}, "--seconds -1; give at least 0"),
+        ({"seconds": float("nan")}, "--seconds nan"),
+        ({"replay": -1}, "--replay -1; give at least 0"),
+    ]
+    for options, told in words:
+        with pytest.raises(SpecError, match=told):
+            soak(**options, out=tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_seed_0_is_replayed_as_any_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[int] = []
+    monkeypatch.setattr("ratebed.verbs.soak._show", lambda schedule, *how, **more: shown.append(schedule.seed) or 0)
+    assert soak(replay=0) == 0 and shown == [0]
 
 
 def edited(path: Path, struck: str) -> str:
