@@ -34,6 +34,7 @@ def as_json(compared: FoundDifferences) -> Json:
         "standings": {run_id: standing.row() for run_id, standing in compared.standings.items()},
         "is_repeatable": compared.is_repeatable,
         "differs": compared.differs,
+        "is_void": compared.is_void,
     }
 
 

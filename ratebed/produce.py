@@ -148,7 +148,7 @@ def made_points(specs: Sequence[RunSpec], request: RunRequest) -> Points:
 
 
 def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list[Row]]:
-    """Ad-hoc points and matrices: run them, print a table; returns the exit code and the rows.
+    """Ad-hoc points and matrices: run them, print a table; returns the exit code and the rows, then those of errors.
 
     The code is 1 where a run failed, or where all of them are invalid.
     """
@@ -157,7 +157,8 @@ def produce_points(specs: list[RunSpec], request: RunRequest) -> tuple[int, list
     for line in rows_told(made.rows, made.wanted):
         print(line)
     code = told(made.standings)
-    return (1 if made.failures else code), made.judged_rows
+    failed: list[Row] = [{"run_id": failure.run_id, "error": failure.error} for failure in made.failures]
+    return (1 if made.failures else code), made.judged_rows + failed
 
 
 def summarise(run_ids: list[str], request: RunRequest) -> list[Row]:

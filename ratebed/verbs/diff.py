@@ -77,7 +77,7 @@ def diff(
         raise SpecError(f"{one}, {other}: no run of one has a counterpart in the other", "run the same figures in both")
     page = write_difference(compared)
     print(
-        json.dumps(found_json(compared), indent=2)
+        json.dumps({**found_json(compared), "failed_commits": failed}, indent=2)
         if as_json
         else "\n".join([*lines(compared), f"page: {page.resolve()}"])
     )

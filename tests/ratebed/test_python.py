@@ -14,7 +14,8 @@ import ratebed
 from collectors.schema import TABLES
 from harness.executors.api import Finished
 from paper_figs import load_figure
-from ratebed.produce import Points
+from ratebed.options import make_request
+from ratebed.produce import Points, produce_points
 from ratebed.results import _title
 from tests import command
 from tests.runs import write_small_run
@@ -103,6 +104,14 @@ def test_the_hint_after_a_failed_run_is_of_its_folder(monkeypatch):
     for out, hint in (("out", "ratebed show abc tells"), ("out/mine", "ratebed show abc --out out/mine tells")):
         with pytest.raises(ratebed.HarnessError, match=hint):
             ratebed.run([spec], out=out)
+
+
+def test_points_that_failed_say_why_for_machines(monkeypatch, tmp_path):
+    (spec,) = ratebed.point("srtm", "poisson")
+    failed = Points({"abc": spec}, {}, [], [Finished(spec, "abc", 0.0, "it broke")])
+    monkeypatch.setattr("ratebed.produce.made_points", lambda *asked: failed)
+    request = make_request((), False, "quick", 1, 1, tmp_path, ())
+    assert produce_points([spec], request) == (1, [{"run_id": "abc", "error": "it broke"}])
 
 
 # --- on the tables of a figure -----------------------------------------------------------------------

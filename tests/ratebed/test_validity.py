@@ -212,9 +212,9 @@ def test_what_is_compared_with_invalid_runs_alone_is_not_called_equal(
     assert "nothing is compared" in printed.out and "0 differences" not in printed.out
     assert f"invalid: {WHY}" in printed.err
     assert app([*words, "--json"], standalone_mode=False) == 1
-    assert {"validity": "invalid", "validity_reasons": [WHY]} in json.loads(capsys.readouterr().out)[
-        "standings"
-    ].values()
+    found = json.loads(capsys.readouterr().out)
+    assert {"validity": "invalid", "validity_reasons": [WHY]} in found["standings"].values()
+    assert found["is_void"] and not found["differs"]
 
 
 @pytest.mark.parametrize(("standing", "code"), [(VALID, 0), (Standing("degraded", ("hot",)), 0), (INVALID, 1)])

@@ -65,6 +65,8 @@ def test_a_commit_whose_runs_failed_is_no_success(plain, monkeypatch):
         done = ratebed("diff", str(plain), "HEAD", "srtm-fig9", "--scale", "tiny")
         assert done.returncode == has_failed, done.stderr
         assert ("at HEAD something failed" in done.stderr) is has_failed
+        _, found = diffed(str(plain), "HEAD", "srtm-fig9", "--scale", "tiny")
+        assert found["failed_commits"] == ["HEAD"] * has_failed and not found["is_void"]
 
 
 def test_of_two_folders_some_figures_can_be_compared(plain, tmp_path):
