@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from core.errors import MachineError, SpecError
+from core.units import SECOND_NS, duration_ns, duration_text
 from core.writing import replace_file
 from ratebed import options as o
 from ratebed.validity import Standing, told
@@ -19,6 +20,7 @@ File = Annotated[Path, typer.Argument(metavar="FILE.toml", help="where to write 
 Bed = Annotated[str, typer.Option("--testbed", help="where the broker runs: local or mininet")]
 Span = Annotated[str, typer.Option("--span", help="length of each trial")]
 Slo = Annotated[str, typer.Option("--slo", help="on the p99; empty = found from this machine")]
+LEAST_SPAN_NS = 2 * SECOND_NS  # two hundred messages at the lowest rate: those of shorter trials are too few
 
 
 def calibrate(
@@ -33,7 +35,6 @@ def calibrate(
 
     What was measured by invalid trials is not written; the exit code is 1 then.
     """
-    from core.units import duration_ns
     from testbed import load_testbed
 
     if file.suffix != ".toml":
@@ -45,8 +46,8 @@ def calibrate(
         span_ns, slo_ns = duration_ns(span), duration_ns(slo) if slo else 0
     except ValueError as error:
         raise SpecError(str(error), "give a length, as in 5s") from None
-    if span_ns <= 0:
-        raise SpecError(f"--span {span}", "give a length above zero")
+    if span_ns < LEAST_SPAN_NS:
+        raise SpecError(f"--span {span}", f"give at least {duration_text(LEAST_SPAN_NS)}")
     if file.is_dir() or not file.parent.is_dir() or not os.access(file.parent, os.W_OK):  # before minutes of measuring
         raise MachineError(f"{file}: it cannot be written there", "choose another file, in a folder that is there")
     from studies.distribution.calibrate import measure

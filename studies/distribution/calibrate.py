@@ -40,6 +40,7 @@ SLO_FACTOR, SLO_LEAST_MS = 4, 20  # ours
 STEP_RPS = 250  # mcap is a multiple of it
 BATCH = 50  # large enough for the messages' costs to outweigh the wake-up's
 SLEEP_NS, SLEEPS = 200_000, 500
+NO_MESSAGE = "a trial has no message to be judged by", "give a longer --span"
 
 Say = Callable[[str], None]
 
@@ -180,9 +181,11 @@ def _largest_rate(bench: Bench, slo_ns: int, span_ns: int, most_rps: int, say: S
 
 
 def _p99_ns(window: Window, span_ns: int) -> int:
-    """Of all but the first sixth; what never came is beyond any."""
+    """Of all but the first sixth; what never came is beyond any.  MachineError where nothing was sent."""
     counts = window.counts(window.start_ns + span_ns // 6, window.start_ns + span_ns, 1)
     assert counts.lost_count is not None
+    if not counts.latency.any() and not counts.lost_count.any():
+        raise MachineError(*NO_MESSAGE)
     return measured(counts.latency, np.ones(1), counts.lost_count).p99_ns
 
 
@@ -193,10 +196,15 @@ def _latency_ns(window: Window) -> Int64:
 
 
 def _medians(window: Window) -> dict[str, int]:
-    """Medians of a batch's steps, by its last message: ``read``, from stamp to release; ``out``, to the subscriber."""
+    """Medians of a batch's steps, by its last message: ``read``, from stamp to release; ``out``, to the subscriber.
+
+    MachineError where none came.
+    """
     last = window.offered & (window.received_at_ns != ABSENT) & (window.released_at_ns != ABSENT)
     same = (window.intended_at_ns[1:] == window.intended_at_ns[:-1]) & (window.publisher[1:] == window.publisher[:-1])
     last[:-1] &= ~same
+    if not last.any():
+        raise MachineError(*NO_MESSAGE)
     steps = {
         "read": (window.released_at_ns - window.arrived_at_ns)[last],
         "out": (window.received_at_ns - window.released_at_ns)[last],

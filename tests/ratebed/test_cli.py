@@ -80,6 +80,7 @@ def test_plan_says_what_is_skipped_and_why():
         (["run", "--system", "srtm", "--workload", "poisson", "--set", "workload.publishers=-1"], 2, "publishers"),
         (["show", "abc", "--out", "nowhere"], 2, "nowhere"),
         (["dance"], 2, "dance"),
+        (["calibrate", "mine.toml", "--span", "1ms"], 2, "--span 1ms; give at least 2s"),
         (["plan", "srtm-fig7", "--testbed", "moon"], 2, "virtual"),
         (["claims", "--out", "nowhere"], 2, "nowhere: no results there"),
         (["run", "--system", "lb", "--workload", "poisson", "--set", "procedure.slo=2ms"], 2, "--set slo=VALUE"),

@@ -100,6 +100,14 @@ def test_where_not_even_the_least_rate_meets_the_slo_there_is_no_mcap(idle: Meas
         idle(STEP_RPS - 1, most_rps=8 * STEP_RPS)
 
 
+@pytest.mark.parametrize("offered", [False, True], ids=["nothing is sent", "all is sent at the beginning"])
+def test_a_trial_without_messages_meets_no_slo(idle: Measured, monkeypatch: pytest.MonkeyPatch, offered: bool) -> None:
+    nothing = replace(window(0, 1), offered=np.full(100, offered))
+    monkeypatch.setattr(IdleBench, "offer", lambda *asked: nothing)
+    with pytest.raises(MachineError, match="a trial has no message to be judged by; give a longer --span"):
+        idle(MOST_RPS)
+
+
 def test_sleeps_are_never_too_short() -> None:
     assert timer_overshoot_ns().min() >= 0
 
