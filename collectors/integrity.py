@@ -27,7 +27,7 @@ class Damage(MachineError):
     """A run folder is not as it was written, or not that of its name."""
 
     def __init__(self, folder: Path | str, what: str):
-        super().__init__(f"{folder}: {what}", "`ratebed verify` sets it aside, the next run makes it anew")
+        super().__init__(f"{folder}: {what}", "`ratebed verify --set-aside` renames it, the next run makes it anew")
         self.folder, self.reason = Path(folder), what
 
 

@@ -53,7 +53,9 @@ def audit(
 
     if promise not in KINDS:
         raise SpecError(f"--promise {promise!r}", f"choose one of {', '.join(KINDS)}")
-    if burst < 0 or (burst and promise != BUCKET):
+    if burst and promise != BUCKET:
+        raise SpecError(f"--burst belongs to --promise {BUCKET}", "leave it out")
+    if burst < 0:
         raise SpecError(f"--burst {burst}", "give a bucket's size of at least 1 token")
     try:
         skew_ns = duration_ns(skew)

@@ -137,7 +137,11 @@ def test_bad_input_is_one_line(tmp_path, logs):
     for words, text in (
         ((*log, "--limit", "lots"), "limit 'lots'"),
         ((*log, "--limit", "20/1s", "--promise", "word"), "--promise 'word'"),
-        ((*log, "--limit", "20/1s", "--promise", "fixed-window", "--burst", "3"), "--burst 3"),
+        (
+            (*log, "--limit", "20/1s", "--promise", "fixed-window", "--burst", "3"),
+            "--burst belongs to --promise bucket; leave it out",
+        ),
+        ((*log, "--limit", "20/1s", "--burst", "-3"), "--burst -3; give a bucket's size"),
         ((*log, "--limit", "20/1s", "--skew", "soon"), "--skew 'soon'"),
         (("--log", "nowhere.log", "--limit", "20/1s"), "nowhere.log"),
         ((*log, "--limit", "20/1s", "--columns", "who=user"), "columns"),

@@ -11,9 +11,10 @@ import pytest
 
 from analysis.report import Digitised
 from analysis.report.live import usage_over_time
-from collectors.integrity import Damage, forget
+from collectors.integrity import Damage, check_run, forget
 from collectors.partials import PARTIAL, own_mark
 from collectors.schema import SCHEMA_VERSION
+from collectors.writer import DAMAGED
 from core.digests import sealed
 from core.errors import MachineError, SpecError
 from core.records import Json
@@ -279,6 +280,17 @@ def test_runs_with_tables_of_another_version_are_as_if_they_were_elsewhere(tmp_p
     assert (second["system"], second["validity"], second["reasons"]) == ("", "valid", said)
     assert usage_over_time({older.name: older}) is None
     assert _uselessness(older) == "of another schema version"
+
+
+def test_the_command_that_damage_names_sets_the_run_aside(tmp_path: Path) -> None:
+    run = write_small_run(tmp_path / "runs", 2)
+    (run / "runs.parquet").write_bytes(b"")
+    with pytest.raises(Damage) as seen:
+        check_run(run)
+    _, words, _ = seen.value.fix.split("`")
+    code, _ = ratebed(*words.split()[1:], "--out", str(tmp_path))
+    (left,) = (tmp_path / "runs").iterdir()
+    assert code == 1 and left.name == f"{run.name}{DAMAGED}"
 
 
 def test_verify_tells_runs_of_another_version_from_damage(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
