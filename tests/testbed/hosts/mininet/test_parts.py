@@ -106,6 +106,19 @@ def test_rates_beyond_namespaces_are_none() -> None:
     assert host_lines("x", targets, 10**9, netem=False) == [line]
 
 
+def test_targets_share_the_rate_of_a_link_with_netem() -> None:
+    targets = {f"10.0.0.{i}": PathState(10 * MS, rates_bps=(10**6,) if i == 4 else ()) for i in range(2, 5)}
+    lines = host_lines("x", targets, 9 * 10**6, netem=True)
+    assert [line.partition(" htb ")[2] for line in lines if line.startswith("class")] == [
+        "rate 9000000bit quantum 60000",
+        *["rate 3000000bit ceil 9000000bit quantum 60000"] * 2,
+        "rate 1000000bit ceil 1000000bit quantum 60000",
+    ]
+    limits = [int(line.split(" limit ")[1].split()[0]) for line in lines if " netem " in line]
+    assert limits == [175 + 100, 175 + 100, 19 + 100], "10 ms in packets of 64 bytes, and 150 kB of full ones"
+    assert "limit 100000 " in "".join(host_lines("x", targets, netem=True)), "nothing waits where nothing limits"
+
+
 @needs("root", "namespaces")
 @pytest.mark.parametrize("netem", [False, True])
 def test_the_kernel_takes_classes_and_filters(netem: bool) -> None:
