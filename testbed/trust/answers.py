@@ -73,11 +73,12 @@ def fault_windows(
     node's restart, a partition until it heals, a disturbed link until its probability is 0 again, it loses no more than
     one of ``links``, those of the topology, does of itself (than the worst, if all are set), or what it holds packets
     back for is less than a tenth of ``scale_ns``, the time that matters, under the name that handovers of its host have
-    given it; these and a clock that is set are over at once.  Everything excuses ``timeout_ns`` longer.
+    given it; these and a clock that is set are over at once.  What is done to all ``links`` may end link by link.
+    Everything excuses ``timeout_ns`` longer.
     """
     slow_ns = max(1, scale_ns // _SLOW_SHARE)
     losses = {frozenset((link.a, link.b)): link.loss_probability for link in links}
-    windows: list[Window] = []
+    windows = set[Window]()
     since_ns: dict[tuple[str, frozenset[str]], int] = {}  # what is wrong, and where -> since when
     for at_ns, fault in sorted(faults, key=lambda pair: pair[0]):
         if isinstance(fault, Handover):
@@ -87,13 +88,14 @@ def fault_windows(
             losses = {_handed_over(_LOSS, names, fault): chance for names, chance in losses.items()}
         kind, names, lasts = _change(fault, slow_ns, losses)
         if lasts:
-            since_ns.setdefault((kind, names), min(at_ns, fault.at_ns))
+            for place in losses if kind in _LINKS and not names and losses else [names]:
+                since_ns.setdefault((kind, place), min(at_ns, fault.at_ns))
             continue
         over = [wrong for wrong in since_ns if wrong[0] == kind and (not names or wrong[1] == names)]
-        windows += [(since_ns.pop(wrong), at_ns + timeout_ns) for wrong in over]
+        windows |= {(since_ns.pop(wrong), at_ns + timeout_ns) for wrong in over}
         if not kind:
-            windows.append((min(at_ns, fault.at_ns), at_ns + timeout_ns))
-    return sorted([*windows, *((begin_ns, ENDLESS) for begin_ns in since_ns.values())])
+            windows.add((min(at_ns, fault.at_ns), at_ns + timeout_ns))
+    return sorted(windows | {(begin_ns, ENDLESS) for begin_ns in since_ns.values()})
 
 
 def _handed_over(kind: str, names: frozenset[str], fault: Handover) -> frozenset[str]:

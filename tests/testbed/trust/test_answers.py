@@ -89,6 +89,19 @@ def test_a_loss_ends_where_a_link_loses_as_its_topology_says():
     assert excused(LinkDuplication(100, "h", "s1", 0.01)) == [(100, ENDLESS)], "of itself no link does that"
 
 
+def test_what_is_done_to_all_links_may_end_link_by_link():
+    def excused(*losses: Fault) -> list[tuple[int, int]]:
+        links = Link("h", "s1", 0), Link("s1", "s2", 0)
+        return fault_windows([(fault.at_ns, fault) for fault in losses], TIMEOUT, links=links)
+
+    all_of_them, one = LinkLoss(100, "*", "*", 0.5), LinkLoss(150, "s2", "s1", 0)
+    assert excused(all_of_them, one, LinkLoss(170, "h", "s1", 0)) == [(100, 160), (100, 180)]
+    assert excused(all_of_them, one) == [(100, 160), (100, ENDLESS)]
+    assert excused(all_of_them, one, LinkLoss(170, "*", "*", 0)) == [(100, 160), (100, 180)]
+    moved = Handover(120, "h", "s2"), LinkLoss(170, "h", "s2", 0)
+    assert excused(all_of_them, one, *moved) == [(100, 160), (100, 180), (120, 130)]
+
+
 def test_what_does_not_end_excuses_all_the_rest():
     assert windows(Crash(100, "n1"), Restart(150, "n2")) == [(100, ENDLESS)]
     assert windows(Partition(100, ("n1",)), Heal(150, ("n2",))) == [(100, ENDLESS)]
