@@ -124,8 +124,9 @@ class Site(ABC):
             self._own(folder)
         try:
             self._set_up()
-        except BaseException:
-            self.close()
+        except BaseException as error:
+            with told_beside(error):
+                self.close()
             raise
 
     @abstractmethod
@@ -142,8 +143,9 @@ class Site(ABC):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self.close()
+    def __exit__(self, _: object, error: BaseException | None, *__: object) -> None:
+        with told_beside(error):
+            self.close()
 
     # --- hosts -------------------------------------------------------------------------------------------
 
@@ -308,6 +310,17 @@ class Site(ABC):
         """The last step: what agents have let loose in sessions of their own ends, too."""
         kill_marked(self.state.token)
         self.state.close()
+
+
+@contextmanager
+def told_beside(first: BaseException | None) -> Iterator[None]:
+    """What goes wrong at an end that ``first`` has brought about is told, and no more: ``first`` is what is raised."""
+    try:
+        yield
+    except (OSError, HarnessError, subprocess.SubprocessError) as error:
+        if first is None:
+            raise
+        print(f"ratebed: {error}", file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from systems.api import System
 from systems.loader import name_of
 from testbed.faults import Restart, ServerCrash
 from testbed.hosts.agent import Agent, AgentGone
-from testbed.hosts.site import Program, Site
+from testbed.hosts.site import Program, Site, told_beside
 from testbed.nodes.member import node_seed
 from testbed.nodes.planes import Surroundings
 from testbed.nodes.records import NodeRecords, read_records
@@ -258,8 +258,8 @@ class NodeFleet:
         return len(self._places[name].records)
 
     def stop(self) -> None:
-        """End all processes."""
-        with ExitStack() as ends:  # all of them, whatever goes wrong with one
+        """End all processes; what goes wrong is told only, where an error in flight is the reason."""
+        with told_beside(sys.exception()), ExitStack() as ends:  # all of them, whatever goes wrong with one
             for server in self._servers:
                 ends.callback(server.stop)
             for name in self._processes:
