@@ -133,10 +133,8 @@ class DockerSite(MininetSite):
         def make(host: str, wish: Wish) -> None:
             self.containers[host] = Container(self._daemon, host, wish, images[wish.image], self.state, files)
 
-        with ThreadPoolExecutor(AT_ONCE) as pool:
-            work = [pool.submit(make, host, wish) for host, wish in wishes.items()]
-        for each in work:
-            each.result()
+        with ThreadPoolExecutor(AT_ONCE) as pool:  # after an error, or Ctrl-C, none begins, and those begun are awaited
+            list(pool.map(make, wishes, wishes.values()))
         self.containers = {host: self.containers[host] for host in wishes}  # in their order again
         for host, container in self.containers.items():
             if not container.is_ours or container.wish.command:
@@ -156,7 +154,7 @@ class DockerSite(MininetSite):
         if self._watcher.is_alive():
             self._watcher.join()
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            for future in [pool.submit(container.close) for container in self.containers.values()]:
+            for future in [pool.submit(container.close) for container in list(self.containers.values())]:
                 future.result()
 
 

@@ -1,0 +1,45 @@
+"""Ctrl-C while containers are made: those that were begun are removed, and no others begin."""
+
+import signal
+import threading
+import time
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from testbed.hosts.docker import site as docker_site
+from testbed.hosts.docker.site import AT_ONCE, DockerSite
+from testbed.hosts.mininet.site import MininetSite
+from testbed.topologies.topology import star
+
+begun, made, closed = list[str](), list[str](), list[str]()
+under_way = threading.Barrier(AT_ONCE)
+
+
+class SlowContainer:
+    """It takes a while; once as many are under way as may be, Ctrl-C comes."""
+
+    def __init__(self, daemon: object, host: str, *_: object):
+        self.host = host
+        begun.append(host)
+        number = under_way.wait(60)
+        time.sleep(0.2)  # by now somebody waits for them
+        if not number:
+            signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+        time.sleep(0.2)
+        made.append(host)
+
+    def close(self) -> None:
+        """It is gone."""
+        closed.append(self.host)
+
+
+def test_what_is_being_made_when_it_is_interrupted_is_removed(tmp_path: Path) -> None:
+    with (
+        mock.patch.multiple(docker_site, use_daemon=mock.Mock(), image_of=mock.Mock(), Container=SlowContainer),
+        mock.patch.object(MininetSite, "_set_up", DockerSite._holders),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        DockerSite(star(AT_ONCE + 2), tmp_path)
+    assert sorted(closed) == sorted(made) == sorted(begun) and len(begun) == AT_ONCE
