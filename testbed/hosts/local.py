@@ -54,12 +54,12 @@ class LocalSite(Site):
         ]
 
 
-def unmet_wishes(topology: Topology) -> list[str]:
-    """What the topology's links want that loopback has not."""
+def unmet_wishes(topology: Topology, *, delays: bool = True) -> list[str]:
+    """What the topology's links want that loopback has not, nor other links that nobody shapes; ``delays``, too."""
     links = topology.links
     slowest_ns = max((link.one_way_delay_ns for link in links), default=0)
     wanted = {
-        f"delay (up to {slowest_ns / 1e6:g} ms a link)": slowest_ns > 0,
+        f"delay (up to {slowest_ns / 1e6:g} ms a link)": delays and slowest_ns > 0,
         "jitter": any(link.jitter_ns for link in links),
         "loss": any(link.loss_probability for link in links),
         "rate limits": any(link.rate_bps for link in links),

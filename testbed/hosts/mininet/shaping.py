@@ -10,6 +10,7 @@ from math import prod
 from core.errors import MachineError
 from core.units import MILLISECOND_NS, SECOND_NS
 from testbed.links import PathState
+from testbed.topologies.topology import Topology
 
 UNSHAPED_FROM_BPS = 10 * 10**9  # ours: a rate from here on is none; namespaces do not reach it anyway
 BURST_NS = 4 * MILLISECOND_NS  # a tick of a kernel of 250 Hz
@@ -26,6 +27,17 @@ LEAST_RATE_BPS = 8  # tc's: a byte
 def is_limited(rate_bps: int | None) -> bool:
     """Whether a rate is worth a shaper."""
     return rate_bps is not None and rate_bps < UNSHAPED_FROM_BPS
+
+
+def unmet_rates(topology: Topology, is_tree: bool) -> list[str]:
+    """What of the links' rates shapers do not give; ``is_tree``: each is at its link's own ends."""
+    rates = {link.rate_bps for link in topology.links if link.rate_bps}
+    notes = []
+    if any(not is_limited(rate) for rate in rates):
+        notes.append(f"rates from {UNSHAPED_FROM_BPS / 1e9:g} Gb/s on are as fast as the machine is")
+    if not is_tree and any(is_limited(rate) for rate in rates):
+        notes.append("rates hold for each path alone: the paths of a link do not share it")
+    return notes
 
 
 def link_lines(device: str, rate_bps: int | None) -> list[str]:

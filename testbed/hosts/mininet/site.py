@@ -18,7 +18,7 @@ from testbed.hosts.capabilities import find_capability, probe_beside, probe_capa
 from testbed.hosts.mininet.namespaces import network_of, run_in
 from testbed.hosts.mininet.network import NEEDED, MininetNetwork, is_tree
 from testbed.hosts.mininet.rules import load_rules, rules_text
-from testbed.hosts.mininet.shaping import UNSHAPED_FROM_BPS, host_lines, is_limited
+from testbed.hosts.mininet.shaping import host_lines, is_limited, unmet_rates
 from testbed.hosts.site import PathMeasure, Program, Site, python_agent
 from testbed.hosts.state import start_time
 from testbed.links import LinkStates, PathState
@@ -79,7 +79,7 @@ class MininetSite(Site):
         self._changing = threading.RLock()  # faults and counters may come from different threads
         self._shaped: dict[str, list[str]] = {}  # lines of tc, by host
         self._queue = {host.name: number for number, host in enumerate(topology.machines, 1)}
-        self.notes += unmet_wishes(topology, is_tree(topology))
+        self.notes += unmet_rates(topology, is_tree(topology))
         self._build()
 
     # --- hosts -------------------------------------------------------------------------------------------
@@ -247,17 +247,6 @@ class MininetSite(Site):
             dropped = [network.address(a) for a, b in sorted(cut) if b == target]
             texts[network.pid(target)] = rules_text(network.device(target), queued, dropped)
         load_rules(texts)
-
-
-def unmet_wishes(topology: Topology, is_tree: bool) -> list[str]:
-    """What of the links' rates this testbed does not give."""
-    rates = {link.rate_bps for link in topology.links if link.rate_bps}
-    notes = []
-    if any(not is_limited(rate) for rate in rates):
-        notes.append(f"rates from {UNSHAPED_FROM_BPS / 1e9:g} Gb/s on are as fast as this machine is")
-    if not is_tree and any(is_limited(rate) for rate in rates):
-        notes.append("rates hold for each path alone: the paths of a link do not share it")
-    return notes
 
 
 def _needs_queue(path: PathState) -> bool:

@@ -14,7 +14,8 @@ from core.errors import HarnessError, MachineError, SpecError
 from testbed.brokers.brokerd.build import BINARY, brokerd_path
 from testbed.faults import Fault, Handover
 from testbed.hosts.agent import COMMENT
-from testbed.hosts.mininet.shaping import host_lines, is_limited
+from testbed.hosts.local import unmet_wishes
+from testbed.hosts.mininet.shaping import host_lines, is_limited, unmet_rates
 from testbed.hosts.pipes import AgentProcess
 from testbed.hosts.site import PathMeasure, Program, Site, SiteWatch
 from testbed.hosts.ssh.host import RemoteHost
@@ -54,6 +55,7 @@ class SshSite(Site):
             shared = [host for host, machine in self._machine_of.items() if machine == name]
             if len(shared) > 1:
                 self.notes.append(f"{', '.join(shared)} share the machine {name}")
+        self._note_wishes(used)
         _together(self._shape, self._shaped)
 
     # --- hosts -------------------------------------------------------------------------------------------
@@ -129,7 +131,7 @@ class SshSite(Site):
     def verify(self) -> list[PathMeasure]:
         """Measure every path; where nobody can set a delay, what was measured is what counts."""
         self._check_alive()
-        measures = [self._judged(measure) for measure in check_links(self)]
+        measures = check_links(self, self._judged)
         unshaped = [measure for measure in measures if not self._is_shaped(measure.source)]
         far = [measure for measure in unshaped if _off_ns(measure) > AS_THEY_ARE_NS]
         if far:
@@ -200,6 +202,15 @@ class SshSite(Site):
             except MachineError as error:
                 fix = "delays want the kernel module sch_netem there, all want root or sudo; or leave out shape"
                 raise MachineError(error.what, fix) from None
+
+    def _note_wishes(self, used: Collection[Machine]) -> None:
+        """What the links want and do not get, beside the delays, which are measured."""
+        plain = [machine.name for machine in used if not machine.shape]
+        if len(plain) < len(used):
+            self.notes += unmet_rates(self.topology, is_tree=False)
+        if plain and (wishes := unmet_wishes(self.topology, delays=False)):
+            what = f"what leaves {', '.join(plain)} has no {', '.join(wishes)} of ours"
+            self.notes.append(f"{what}, as {self.topology.name} asks for; shape = true in the inventory gives them")
 
     def _relative(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
