@@ -15,19 +15,20 @@ and its first word is the answer 0: {"answer": 0, "cores": 8}, or an error.
 
 It ends with its input, or where nothing has come for so long: the harness is dead, or cut off.  Then it ends
 what it started, takes back what was set by tc, and removes the folder.  ``--clean FOLDER`` does that for a keeper that
-was killed.
+was killed.  Where tc cannot take it back, the folder stays, with the record: exit code ``STUCK``, or 1 of ``--clean``.
 """
 
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from queue import SimpleQueue
@@ -45,6 +46,7 @@ BEAT_S = 1.0
 GRACE_S = 3.0  # agents end by themselves when their input does
 LEFT_S = 2.0  # for what an ended process has said: who has left its session may hold its pipes for ever
 TC_S = 10.0
+STUCK = 3
 RECORD = "keeper.json"  # in the run's folder: what --clean must know
 PART_BYTES = 1 << 16
 
@@ -78,7 +80,7 @@ class Keeper:
     def __init__(self, folder: Path, token: str, silence_s: float):
         self.folder, self.token, self.silence_s = folder, token, silence_s
         self.children: dict[int, Child] = {}
-        self._undo: list[list[str]] = []
+        self._shaped: list[str] = []  # interfaces
         self._heard_s = time.monotonic()
         self._ending, self._said, self._removing = threading.Lock(), threading.Lock(), threading.Lock()
         self._probes = Probes(lambda: [(child.name, child.pid) for child in list(self.children.values())])
@@ -123,7 +125,8 @@ class Keeper:
             for child in list(self.children.values()):
                 child.kill_group()
             kill_marked(self.token)
-            _take_back(self._undo)
+            if _take_back(self._shaped):
+                os._exit(STUCK)
             shutil.rmtree(self.folder, ignore_errors=True)
             os._exit(0)
 
@@ -141,7 +144,7 @@ class Keeper:
     def _record(self) -> None:
         """What ``--clean`` needs, whole or not at all."""
         part = self.folder / f"{RECORD}.part"
-        own = {"pid": os.getpid(), "started": start_time(os.getpid()), "token": self.token, "undo": self._undo}
+        own = {"pid": os.getpid(), "started": start_time(os.getpid()), "token": self.token, "shaped": self._shaped}
         part.write_text(json.dumps(own))
         part.replace(self.folder / RECORD)
 
@@ -207,15 +210,13 @@ class Keeper:
     def do_shape(self, device: str, lines: list[str]) -> Json:
         """Set an interface by lines of ``tc -batch``; recorded before it is done.
 
-        What somebody else has set with tc stays: the kernel's own queues have the handle 0.
+        What somebody else has set with tc stays.
         """
-        for row in json.loads(_run("tc", "-json", "qdisc", "show", "dev", device) or "[]"):
-            if row.get("root") and row.get("handle", "0:") != "0:":
-                raise OSError(f"{device} has a {row['kind']} of somebody else's: tc qdisc del dev {device} root")
-        sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
-        self._undo.append([*sudo, tool("tc") or "tc", "qdisc", "del", "dev", device, "root"])
+        if row := _queue_of(device):
+            raise OSError(f"{device} has a {row['kind']} of somebody else's: tc qdisc del dev {device} root")
+        self._shaped.append(device)
         self._record()
-        _run(*sudo, tool("tc") or "tc", "-batch", "-", text="\n".join(lines) + "\n")
+        _tc("-batch", "-", text="\n".join(lines) + "\n")
         return {}
 
     # --- pipes ---------------------------------------------------------------------------------------------
@@ -258,22 +259,49 @@ def _run(program: str, *words: str, text: str = "") -> str:
     return done.stdout
 
 
-def _take_back(undo: list[list[str]]) -> None:
-    """Undo what was set, the last first."""
-    for words in reversed(undo):
-        with suppress(OSError, subprocess.SubprocessError):
-            _run(*words)
+def _tc(*words: str, text: str = "") -> None:
+    sudo = [] if os.geteuid() == 0 else ["sudo", "-n"]
+    _run(*sudo, tool("tc") or "tc", *words, text=text)
+
+
+def _queue_of(device: str) -> Json | None:
+    """What somebody has set an interface's root to, if it was set: the kernel's own queues have the handle 0."""
+    rows = json.loads(_run("tc", "-json", "qdisc", "show", "dev", device) or "[]")
+    return next((row for row in rows if row.get("root") and row.get("handle", "0:") != "0:"), None)
+
+
+def _take_back(shaped: Iterable[str]) -> list[str]:
+    """Undo what was set; returns the interfaces that have it still, as far as one can see."""
+    for device in shaped:
+        with suppress(OSError, subprocess.SubprocessError):  # nothing was set yet, for one
+            _tc("qdisc", "del", "dev", device, "root")
+    return [device for device in shaped if _is_set(device)]
+
+
+def _is_set(device: str) -> bool:
+    try:
+        return _queue_of(device) is not None
+    except FileNotFoundError:  # who has no tc has set nothing
+        return False
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return device in {name for _, name in socket.if_nameindex()}
 
 
 def clean(folder: Path) -> bool:
-    """End a keeper and all that it made; returns whether anything was left."""
+    """End a keeper and all that it made; returns whether anything was left.  OSError, and the folder stays, if not."""
     if not folder.is_dir():
         return False
+    left: Json = {}
     with suppress(OSError, ValueError):
         left = json.loads((folder / RECORD).read_text())
-        kill_left(left["pid"], left["started"])
-        kill_marked(left["token"])
-        _take_back(left["undo"])
+    if left:
+        try:
+            kill_left(left["pid"], left["started"])
+            kill_marked(left["token"])
+        finally:
+            stuck = _take_back(left["shaped"])
+        if stuck:
+            raise OSError(f"what tc was told stays: sudo tc qdisc del dev {stuck[0]} root")
     shutil.rmtree(folder)
     return True
 
@@ -281,7 +309,10 @@ def clean(folder: Path) -> bool:
 def main() -> None:
     """Clean, or serve."""
     if sys.argv[1] == "--clean":
-        print("removed" if clean(Path(sys.argv[2])) else "nothing")
+        try:
+            print("removed" if clean(Path(sys.argv[2])) else "nothing")
+        except OSError as error:
+            sys.exit(str(error))
         return
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the end of the input is what counts
     folder = Path(sys.argv[1])

@@ -16,6 +16,7 @@ from core.records import Json
 from testbed.hosts.pipes import KILL_S
 from testbed.hosts.site import Program
 from testbed.hosts.ssh.connection import CONNECT_S, SshConnection, lines_of
+from testbed.hosts.ssh.keeper import STUCK
 
 ALIVE_S = 2.0  # how often the keeper hears of us
 LOST_S = 10.0  # a keeper says something every second: after such a silence it is gone
@@ -158,15 +159,20 @@ class Keeping:
         return answer
 
     def close(self) -> bool:
-        """End the keeper, and so all that it made; whether it has said that it did."""
+        """End the keeper, and so all that it made; whether it has said that it did.
+
+        MachineError where it says that it could not take back what it had set.
+        """
         self._closing = True
         if self.lost:
             return False
         with suppress(OSError, EOFError, paramiko.SSHException):
             self._channel.shutdown_write()
-        done = bool(self._channel.status_event.wait(CONNECT_S)) and int(self._channel.exit_status) == 0
+        code = int(self._channel.exit_status) if self._channel.status_event.wait(CONNECT_S) else None
         self._channel.close()
-        return done
+        if code == STUCK:
+            raise self.connection.wrong("its keeper cannot take back what tc was told", "ratebed clean tries again")
+        return code == 0
 
     # --- threads -------------------------------------------------------------------------------------------
 
