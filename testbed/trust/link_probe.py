@@ -3,6 +3,7 @@
 Light to import: there is one on every host, and they all start at once.
 """
 
+import os
 import socket
 import struct
 import sys
@@ -14,6 +15,7 @@ from testbed.hosts.agent import serve
 from testbed.nodes.retransmission import keeps_120_s
 
 SO_RCVBUFFORCE = 33
+FIFO_PRIORITY = 1  # of the thread that listens, where it is permitted: what delays packets goes before it
 _MESSAGE = struct.Struct("!4sBHIqq")  # mark, kind, round, number, sent at, echoed at
 _MARK = b"rbLC"
 _ASK, _ECHO = 0, 1
@@ -57,6 +59,8 @@ class Prober:
         return {"heard_count": len(self._heard.get(((address, port), number), ()))}
 
     def _listen(self) -> None:
+        with suppress(OSError):  # how long it waits for its turn is no delay of a link
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(FIFO_PRIORITY))
         while True:
             message, sender = self._socket.recvfrom(2048)
             now_ns = time.time_ns()

@@ -216,6 +216,16 @@ def test_garbage_does_not_end_a_link_probe(tmp_path: Path) -> None:
         assert agents[1].ask("heard", address="127.0.0.1", port=ports[0], number=1)["heard_count"] == 20
 
 
+@needs("realtime")
+def test_what_listens_for_probes_waits_for_nobody(tmp_path: Path) -> None:
+    with LocalSite(PAIR, tmp_path, tmp_path) as site:
+        agent = site.start("n1", Program("probe", python_agent("testbed.trust.link_probe", "127.0.0.1")))
+        agent.ready()
+        threads = [int(thread.name) for thread in Path(f"/proc/{agent.pid}/task").iterdir()]
+        until(lambda: os.SCHED_FIFO in map(os.sched_getscheduler, threads), "a thread that goes before others")
+        assert os.sched_getscheduler(agent.pid) == os.SCHED_OTHER, "what sends has its turn as all do"
+
+
 # --- processes that stop -------------------------------------------------------------------------------
 
 
