@@ -115,7 +115,7 @@ def test_missing_and_broken_manifests_are_one_line(tmp_path):
     with pytest.raises(MachineError, match="No such file"):
         read_manifest(tmp_path)
     (tmp_path / "manifest.json").write_text("{")
-    with pytest.raises(MachineError, match=r"manifest\.json is no JSON; `ratebed verify`"):
+    with pytest.raises(MachineError, match=r"manifest\.json is no JSON; `ratebed verify --set-aside`"):
         read_manifest(tmp_path)
 
 

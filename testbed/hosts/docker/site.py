@@ -133,8 +133,12 @@ class DockerSite(MininetSite):
         def make(host: str, wish: Wish) -> None:
             self.containers[host] = Container(self._daemon, host, wish, images[wish.image], self.state, files)
 
-        with ThreadPoolExecutor(AT_ONCE) as pool:  # after an error, or Ctrl-C, none begins, and those begun are awaited
-            list(pool.map(make, wishes, wishes.values()))
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            try:
+                list(pool.map(make, wishes, wishes.values()))
+            except BaseException:  # none begins any more, and those that have begun are awaited
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
         self.containers = {host: self.containers[host] for host in wishes}  # in their order again
         for host, container in self.containers.items():
             if not container.is_ours or container.wish.command:

@@ -2,7 +2,7 @@
 
 import signal
 import threading
-import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -14,20 +14,26 @@ from testbed.hosts.mininet.site import MininetSite
 from testbed.topologies.topology import star
 
 begun, made, closed = list[str](), list[str](), list[str]()
-under_way = threading.Barrier(AT_ONCE)
+under_way, told = threading.Barrier(AT_ONCE), threading.Event()
+
+
+class Pool(ThreadPoolExecutor):
+    """It tells when who uses it waits for its end."""
+
+    def __exit__(self, *error: object) -> None:
+        told.set()
+        super().__exit__(*error)
 
 
 class SlowContainer:
-    """It takes a while; once as many are under way as may be, Ctrl-C comes."""
+    """Once as many are under way as may be, Ctrl-C comes; none is made before that is heard of."""
 
     def __init__(self, daemon: object, host: str, *_: object):
         self.host = host
         begun.append(host)
-        number = under_way.wait(60)
-        time.sleep(0.2)  # by now somebody waits for them
-        if not number:
+        if not under_way.wait(60):
             signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-        time.sleep(0.2)
+        assert told.wait(60)
         made.append(host)
 
     def close(self) -> None:
@@ -38,6 +44,7 @@ class SlowContainer:
 def test_what_is_being_made_when_it_is_interrupted_is_removed(tmp_path: Path) -> None:
     with (
         mock.patch.multiple(docker_site, use_daemon=mock.Mock(), image_of=mock.Mock(), Container=SlowContainer),
+        mock.patch.object(docker_site, "ThreadPoolExecutor", Pool),
         mock.patch.object(MininetSite, "_set_up", DockerSite._holders),
         pytest.raises(KeyboardInterrupt),
     ):
