@@ -78,7 +78,7 @@ def test_a_command_of_the_page_does_what_it_says_and_once(command: str, out: Pat
 @pytest.mark.live
 @pytest.mark.parametrize("command", [text for text in COMMANDS if "--testbed" in text])
 def test_a_live_command_of_the_page_does_what_it_says_and_once(command: str, out: Path) -> None:
-    _runs_once([*command.split(), "--plot-invalid"], out, "ratebed: invalid: ")
+    _runs_once(command.split(), out, "ratebed: invalid: ")
 
 
 def _runs_once(words: list[str], out: Path, unless: str = "nothing excuses a failure") -> None:
@@ -91,8 +91,7 @@ def _runs_once(words: list[str], out: Path, unless: str = "nothing excuses a fai
     else:
         assert told and all(row["run_id"] for row in told)
         assert {Path(row["topology"]).suffix for row in told if "topology" in row} <= {""}
-    planned = [word for word in words[1:] if word != "--plot-invalid"]
-    again = ratebed("plan", *planned, "--out", str(out), "--json")
+    again = ratebed("plan", *words[1:], "--out", str(out), "--json")
     total = json.loads(again.stdout)["total"]
     assert total["to_do"] == 0 and (total["runs"] or "--claims" in words), again.stderr
 
