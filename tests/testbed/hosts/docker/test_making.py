@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
@@ -41,6 +42,15 @@ class SlowContainer:
         closed.append(self.host)
 
 
+@pytest.fixture
+def heeds_ctrl_c() -> Iterator[None]:
+    """What a shell has started in the background does not."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("heeds_ctrl_c")
 def test_what_is_being_made_when_it_is_interrupted_is_removed(tmp_path: Path) -> None:
     with (
         mock.patch.multiple(docker_site, use_daemon=mock.Mock(), image_of=mock.Mock(), Container=SlowContainer),
