@@ -19,7 +19,7 @@ from harness.experiment import SCALES
 from harness.run import check_all
 from paper_figs import FIGURES, load_figure
 from ratebed.options import figure_options
-from tests.fuzz.__main__ import enter
+from tests.fuzz.__main__ import enter, least_fuzzed_first
 from tests.fuzz.mutate import LENGTH_MAXIMUM, mutated
 from tests.fuzz.parsers import PARSERS, Parser, seeds
 from tests.fuzz.worker import CURRENT, WARMED, Outcome, judged, run, warm_up, work
@@ -326,6 +326,8 @@ def test_the_ledger_adds_up(tmp_path):
     assert kept["inputs"] == 16 and kept["parsers"]["log"]["runs"] == 2
     assert kept["parsers"]["log"]["failures"] == {"log/found-1": "KeyError"}
     assert kept["parsers"]["log"]["slowest_seconds"] == 0.7 and kept["parsers"]["log"]["largest_megabytes"] == 90
+    assert least_fuzzed_first(["log", "set", "never", "new"], path) == ["never", "new", "set", "log"]
+    assert least_fuzzed_first(["log", "set"], tmp_path / "none.json") == ["log", "set"]
 
 
 class _Death(BaseException):

@@ -4,12 +4,12 @@ Links, delays, faults and their checks are those of ``testbed.hosts.mininet``, u
 to be a namespace and no container says ``kind``.
 """
 
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from threading import Event, Semaphore, Thread
 
 from core.errors import HarnessError, MachineError
 from core.files import loaded_files
@@ -56,8 +56,8 @@ class DockerSite(MininetSite):
         self.wishes = read_wishes(self.options, self.topology)
         self.containers: dict[str, Container] = {}
         self._daemon = use_daemon(chosen())
-        self._done = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="memory of containers", daemon=True)
+        self._done = Event()
+        self._watcher = Thread(target=self._watch, name="memory of containers", daemon=True)
         super()._set_up()
 
     # --- agents ------------------------------------------------------------------------------------------
@@ -130,14 +130,21 @@ class DockerSite(MininetSite):
         files += [path for name in SERVERS for path in load_server(name).folders if path.is_dir()]
         self._undo.callback(self._remove)
 
+        slots, ended = Semaphore(AT_ONCE), Event()
+
         def make(host: str, wish: Wish) -> None:
-            self.containers[host] = Container(self._daemon, host, wish, images[wish.image], self.state, files)
+            with slots:
+                if not ended.is_set():
+                    self.containers[host] = Container(self._daemon, host, wish, images[wish.image], self.state, files)
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
             try:
                 list(pool.map(make, wishes, wishes.values()))
-            except BaseException:  # none begins any more, and those that have begun are awaited
-                pool.shutdown(wait=False, cancel_futures=True)
+            except BaseException:  # none begins any more, and those that have begun are awaited:
+                ended.set()
+                for _ in range(AT_ONCE):  # a pool forgets the thread that it was just starting when Ctrl-C came
+                    slots.acquire()
+                slots.release(AT_ONCE)
                 raise
         self.containers = {host: self.containers[host] for host in wishes}  # in their order again
         for host, container in self.containers.items():
