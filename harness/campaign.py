@@ -5,7 +5,7 @@ import os
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from itertools import zip_longest
 from pathlib import Path
@@ -87,12 +87,14 @@ class Campaign:
         failures = []
         try:
             ordered = in_order(missing, self.groups)
-            for finished in executor.map([(missing[run_id], run_id, self.runs) for run_id in ordered]):
-                if finished.fatal:
-                    raise MachineError(finished.error)
-                notify(finished)
-                if finished.error:
-                    failures.append(finished)
+            work_list = [(missing[run_id], run_id, self.runs) for run_id in ordered]
+            with closing(executor.map(work_list)) as home:  # on Ctrl-C here workers end now, and not some time later
+                for finished in home:
+                    if finished.fatal:
+                        raise MachineError(finished.error)
+                    notify(finished)
+                    if finished.error:
+                        failures.append(finished)
         finally:
             remove_partials(self.runs)  # of workers of a killed command that had not quite ended when this one began
         return failures

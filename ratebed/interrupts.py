@@ -76,6 +76,7 @@ def leave() -> NoReturn:
     A thread that Ctrl-C has left at work, one that starts Spark, say, may hold standard error's lock just then, and
     Python gives up with a dump.
     """
+    _end_workers()  # Python waits for them now, and may have closed already what would tell them to end
     atexit._run_exitfuncs()
     sys.stdout.flush()
     sys.stderr.flush()
@@ -99,9 +100,7 @@ def _interrupted(number: int, frame: FrameType | None) -> None:
 def _ended(number: int, frame: FrameType | None) -> NoReturn:
     """No clean-up of Python's own, and no files of Python's: their locks may be held just now."""
     _on_signals(signal.SIG_IGN)
-    if processes := sys.modules.get("multiprocessing.process"):
-        for worker in processes.active_children():  # they would go by themselves, a moment after we have looked
-            worker.kill()
+    _end_workers()  # they would go by themselves, a moment after we have looked
     for command in _commands:
         command.kill()
         with suppress(ChildProcessError):
@@ -109,6 +108,12 @@ def _ended(number: int, frame: FrameType | None) -> NoReturn:
     words = parting_words("interrupted at once").encode(errors="replace")
     os.write(2, (_CURSOR if os.isatty(2) else b"") + words)
     os._exit(INTERRUPTED)
+
+
+def _end_workers() -> None:
+    if processes := sys.modules.get("multiprocessing.process"):
+        for worker in processes.active_children():
+            worker.kill()
 
 
 def _unraisable(told: "sys.UnraisableHookArgs") -> None:

@@ -1,6 +1,6 @@
 """What a campaign asks of whoever executes its runs."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -29,8 +29,8 @@ class Finished:
 class Executor(Protocol):
     """Where the runs of a campaign are executed."""
 
-    def map(self, work: list[Work]) -> Iterator[Finished]:
-        """Execute all, in any order; yield each as it finishes."""
+    def map(self, work: list[Work]) -> Generator[Finished, None, None]:
+        """Execute all, in any order; yield each as it finishes.  Closed before its end, it ends what still runs."""
         ...
 
 

@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -112,7 +112,7 @@ class LocalExecutor:
     def __init__(self, jobs: int):
         self.jobs = jobs
 
-    def map(self, work_list: list[Work]) -> Iterator[Finished]:
+    def map(self, work_list: list[Work]) -> Generator[Finished, None, None]:
         """See ``Executor.map``; Ctrl-C ends the workers and loses nothing finished."""
         live = [item for item in work_list if is_live(item)]
         yield from self._together([item for item in work_list if not is_live(item)])
@@ -146,7 +146,7 @@ class LocalExecutor:
             # of them locked for ever.
             for future in as_completed(futures):
                 yield future.result()
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, GeneratorExit):  # whoever takes what is finished is interrupted as often as we are
             for child in active_children():
                 child.kill()
                 child.join()

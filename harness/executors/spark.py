@@ -10,7 +10,7 @@ then (``harness.executors.worker``), and another job goes on with what has not c
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
@@ -56,7 +56,7 @@ class SparkExecutor:
     def __init__(self, start: "Callable[[], SparkContext]", packs: RunPacks | None = None):
         self.start, self.packs = start, packs
 
-    def map(self, work_list: list[Work]) -> Iterator[Finished]:
+    def map(self, work_list: list[Work]) -> Generator[Finished, None, None]:
         """See ``Executor.map``.  MachineError where workers are no place for these runs, or do not answer.
 
         Ctrl-C cancels the job; what has finished stays.

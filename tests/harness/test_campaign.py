@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from contextlib import nullcontext
+from multiprocessing import active_children
 from pathlib import Path
 
 import psutil
@@ -94,6 +95,19 @@ def test_a_damaged_run_is_named_set_aside_and_made_anew(tmp_path):
     assert (tmp_path / f"{damaged}.damaged").is_dir() and not campaign.damaged()
     shutil.rmtree(tmp_path / f"{damaged}.damaged")
     assert parquet_hashes(tmp_path) == before
+
+
+def test_who_is_interrupted_as_a_run_is_told_of_leaves_no_worker(tmp_path):
+    campaign = Campaign(tmp_path)
+    campaign.add(SPECS)
+
+    def interrupted(finished: Finished) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        campaign.run(LocalExecutor(2), interrupted)
+    assert not active_children() and not list(tmp_path.glob("*.partial-*"))
+    assert len(campaign.missing()) < len(SPECS)
 
 
 def test_another_runs_table_is_damage(tmp_path):

@@ -11,6 +11,7 @@ from select import select
 
 import pytest
 
+from ratebed import interrupts
 from tests.command import process
 from tests.ratebed.test_interrupts import APART_S, WAIT_S, at, half_written, ratebed
 from tests.runs import write_small_run
@@ -114,3 +115,24 @@ def test_at_the_question_of_clean(tmp_path, key, code):
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == code
     os.close(terminal)
     assert b"fault" not in said and b"Traceback" not in said and useless.is_dir()
+
+
+AT_WORK = """
+import sys, time
+from harness.executors.local import deaf_children, live_with_the_parent, spawning_pool
+from ratebed import interrupts
+
+if __name__ == "__main__":
+    pool = spawning_pool(2, live_with_the_parent)
+    with deaf_children():
+        working = [pool.submit(time.sleep, 600) for _ in range(4)]
+    pool.shutdown(wait=False, cancel_futures=True)
+    interrupts.leave()
+"""
+
+
+def test_who_leaves_waits_for_no_worker(tmp_path):
+    (tmp_path / "at_work.py").write_text(AT_WORK)
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    done = subprocess.run([sys.executable, tmp_path / "at_work.py"], env=environment, capture_output=True, timeout=120)
+    assert (done.returncode, done.stderr) == (interrupts.INTERRUPTED, b""), "nor does a worker hold its ends of pipes"
